@@ -1,0 +1,422 @@
+package daybook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+)
+
+// What a person may do, once: the command line, the API and the console call
+// these and have no query of their own.
+
+// personMove is one person's decision about one job.
+type personMove func(j Job, now Time) (Change, error)
+
+func (b *Book) person(ctx context.Context, doing string, id ID, by By, move personMove) (Job, error) {
+	if err := CheckBy(by); err != nil {
+		return Job{}, err
+	}
+	var out Job
+	rings := ringer{}
+	err := b.write(ctx, doing, func(tx Tx) error {
+		jobs, err := tx.Lock(ctx, []ID{id})
+		if err != nil {
+			return err
+		}
+		if jobs[0].ID.IsZero() {
+			return Fail(CodeNotFound, "no job %s", id)
+		}
+		c, err := move(jobs[0], tx.Now())
+		if err != nil {
+			return err
+		}
+		out = c.Now
+		rings.changes([]Change{c}, tx.Now())
+		return tx.Save(ctx, []Change{c})
+	})
+	if err == nil {
+		b.ring(ctx, rings)
+	}
+	return out, err
+}
+
+// Cancel ends a job, or asks its owner to stop when it runs; force revokes a
+// running claim at once. Cancelling a job that was asked already is harmless.
+func (b *Book) Cancel(ctx context.Context, id ID, by By, force bool) (Job, error) {
+	return b.person(ctx, "cancelling", id, by, func(j Job, now Time) (Change, error) {
+		return j.Cancel(by, force, now)
+	})
+}
+
+// Revive sends a set-aside, cancelled or expired job back to waiting: the same
+// id, its failures forgiven, its history kept.
+func (b *Book) Revive(ctx context.Context, id ID, by By) (Job, error) {
+	return b.person(ctx, "reviving", id, by, func(j Job, now Time) (Change, error) {
+		return j.Revive(by, now)
+	})
+}
+
+// Unhold lets claims see a held job again.
+func (b *Book) Unhold(ctx context.Context, id ID, by By) (Job, error) {
+	return b.person(ctx, "releasing a hold", id, by, func(j Job, now Time) (Change, error) {
+		return j.Unhold(by, now)
+	})
+}
+
+// Settle records what a person found out about an open effect.
+func (b *Book) Settle(ctx context.Context, id ID, name string, v Verdict, by By) (Job, error) {
+	if len(v.Result) > 0 {
+		if len(v.Result) > ResultMax {
+			return Job{}, tooLarge("result", ResultMax, len(v.Result))
+		}
+		if err := CheckJSON("result", v.Result); err != nil {
+			return Job{}, err
+		}
+	}
+	if err := CheckBy(by); err != nil {
+		return Job{}, err
+	}
+	var out Job
+	rings := ringer{}
+	err := b.write(ctx, "settling an effect", func(tx Tx) error {
+		jobs, err := tx.Lock(ctx, []ID{id})
+		if err != nil {
+			return err
+		}
+		if jobs[0].ID.IsZero() {
+			return Fail(CodeNotFound, "no job %s", id)
+		}
+		effect, more, err := ledgerOf(ctx, tx, jobs[0], name)
+		if err != nil {
+			return err
+		}
+		v.More = more
+		c, err := jobs[0].Settle(effect, v, by, tx.Now())
+		if err != nil {
+			return err
+		}
+		out = c.Now
+		rings.changes([]Change{c}, tx.Now())
+		return tx.Save(ctx, []Change{c})
+	})
+	if err == nil {
+		b.ring(ctx, rings)
+	}
+	return out, err
+}
+
+// ledgerOf finds a job's effect by name, and whether another one is open too.
+func ledgerOf(ctx context.Context, v View, j Job, name string) (found Effect, more bool, err error) {
+	h, err := v.History(ctx, j)
+	if err != nil {
+		return found, false, err
+	}
+	for _, e := range h.Effects {
+		if e.Name == name {
+			found = e
+		} else if e.State == EffectIsOpen {
+			more = true
+		}
+	}
+	if found.Name == "" {
+		return found, false, Fail(CodeNotFound, "job %s has no effect %s", j.ID, quote(name))
+	}
+	return found, more, nil
+}
+
+// Bulk is one decision about every job that a filter matches.
+type Bulk struct {
+	Move   Move // MoveCancel, MoveRevive or MoveUnhold
+	Filter Filter
+	By     By
+	Force  bool          // of a cancel
+	Seen   func(n int64) // called as it goes on, with the jobs seen so far; may be nil
+}
+
+// BulkAnswer says what came of it.
+type BulkAnswer struct {
+	Matched int64          `json:"matched"`
+	Done    int64          `json:"done"`
+	Refused map[Code]int64 `json:"refused,omitempty"`
+	First   string         `json:"first_refusal,omitempty"`
+}
+
+// Count counts the jobs that a filter matches, by walking them.
+func (b *Book) Count(ctx context.Context, f Filter) (int64, error) {
+	var n int64
+	q := Finding{What: FindMatching, Filter: f, Limit: ListMax}
+	for {
+		var ids []ID
+		err := b.read(ctx, "counting", func(v View) (err error) {
+			if ids, err = v.Find(ctx, q); err != nil || len(ids) == 0 {
+				return err
+			}
+			last, found, err := v.Job(ctx, ids[len(ids)-1])
+			if found {
+				q.After = last.Ref
+			}
+			return err
+		})
+		n += int64(len(ids))
+		if err != nil || len(ids) < q.Limit {
+			return n, err
+		}
+	}
+}
+
+// Decide carries a bulk decision out, in small transactions. Jobs that refuse
+// it are counted and stop nothing.
+func (b *Book) Decide(ctx context.Context, k Bulk) (BulkAnswer, error) {
+	if err := CheckBy(k.By); err != nil {
+		return BulkAnswer{}, err
+	}
+	answer := BulkAnswer{Refused: map[Code]int64{}}
+	var seen, refused int64
+	done, err := b.repair(ctx, "deciding about many jobs", Finding{What: FindMatching, Filter: k.Filter},
+		func(tx Tx, j Job) (Change, error) {
+			seen++
+			if k.Seen != nil {
+				k.Seen(seen)
+			}
+			c, err := k.move(j, tx.Now())
+			if err != nil {
+				refused++
+				answer.Refused[CodeOf(err)]++
+				if answer.First == "" {
+					answer.First = err.Error()
+				}
+			}
+			return c, err
+		})
+	answer.Done = int64(done)
+	answer.Matched = answer.Done + refused
+	return answer, err
+}
+
+func (k Bulk) move(j Job, now Time) (Change, error) {
+	switch k.Move {
+	case MoveCancel:
+		return j.Cancel(k.By, k.Force, now)
+	case MoveRevive:
+		return j.Revive(k.By, now)
+	case MoveUnhold:
+		return j.Unhold(k.By, now)
+	}
+	return Change{}, Invalid("move", "wants cancel, revive or unhold")
+}
+
+// Pause stops claims from a queue. When it returns, every claim that began
+// before has ended; running jobs run on. Pausing a paused queue is harmless.
+func (b *Book) Pause(ctx context.Context, queue string, by By) error {
+	return b.setPaused(ctx, queue, by, true)
+}
+
+// Resume lets claims take from the queue again.
+func (b *Book) Resume(ctx context.Context, queue string, by By) error {
+	return b.setPaused(ctx, queue, by, false)
+}
+
+func (b *Book) setPaused(ctx context.Context, queue string, by By, pause bool) error {
+	if err := errors.Join(CheckName("queue", queue), CheckBy(by)); err != nil {
+		return err
+	}
+	err := b.write(ctx, "pausing or resuming a queue", func(tx Tx) error {
+		q := Queue{Name: queue}
+		if pause {
+			was, err := paused(ctx, tx, queue)
+			if err != nil || was {
+				return err
+			}
+			q.Paused, q.PausedAt, q.PausedBy, q.PausedReason = true, tx.Now(), by.Actor, by.Reason
+		}
+		return tx.SaveQueue(ctx, q)
+	})
+	if err == nil && !pause {
+		b.ring(ctx, ringer{queue: true})
+	}
+	return err
+}
+
+// Quiet asks every live session of a worker name to claim no more; what runs
+// runs on. It returns how many sessions were asked.
+func (b *Book) Quiet(ctx context.Context, worker string) (int, error) {
+	n := 0
+	err := b.write(ctx, "quieting a worker", func(tx Tx) error {
+		n = 0
+		sessions, err := tx.Sessions(ctx, SessionFilter{Worker: worker})
+		if err != nil {
+			return err
+		}
+		for _, s := range sessions {
+			s.Quiet = true
+			if _, err := tx.SaveSession(ctx, s); err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
+	if err == nil && n == 0 {
+		err = Fail(CodeNotFound, "no live worker %s", quote(worker))
+	}
+	return n, err
+}
+
+// Job loads one job as people see it.
+func (b *Book) Job(ctx context.Context, id ID) (Job, error) {
+	var j Job
+	err := b.read(ctx, "reading a job", func(v View) (err error) {
+		j, err = jobOf(ctx, v, id)
+		return err
+	})
+	return j, err
+}
+
+func jobOf(ctx context.Context, v View, id ID) (Job, error) {
+	j, found, err := v.Job(ctx, id)
+	if err == nil && !found {
+		err = Fail(CodeNotFound, "no job %s", id)
+	}
+	return j, err
+}
+
+// Check holds a filter to its limits and defaults.
+func (f *Filter) Check() error {
+	if f.Limit == 0 {
+		f.Limit = ListDefault
+	}
+	if f.Limit < 1 || f.Limit > ListMax {
+		return Invalid("limit", "wants 1…%d, got %d", ListMax, f.Limit)
+	}
+	if f.State != "" && !f.State.Valid() {
+		return Invalid("state", "wants one of %v, got %s", States, quote(string(f.State)))
+	}
+	return nil
+}
+
+// Jobs lists a page of jobs: those waiting in the order in which they would
+// run, those succeeded by when they ended, else the newest first.
+func (b *Book) Jobs(ctx context.Context, f Filter) (page Page[Job], err error) {
+	if err := f.Check(); err != nil {
+		return page, err
+	}
+	err = b.read(ctx, "listing jobs", func(v View) (err error) {
+		page, err = v.Jobs(ctx, f)
+		return err
+	})
+	return page, err
+}
+
+// Attempts lists a job's attempts, the oldest first; runs of releases are
+// folded into one line.
+func (b *Book) Attempts(ctx context.Context, id ID) (attempts []Attempt, err error) {
+	_, h, err := b.history(ctx, id)
+	return h.Attempts, err
+}
+
+func (b *Book) history(ctx context.Context, id ID) (j Job, h History, err error) {
+	err = b.read(ctx, "reading a job's history", func(v View) (err error) {
+		if j, err = jobOf(ctx, v, id); err != nil {
+			return err
+		}
+		h, err = v.History(ctx, j)
+		return err
+	})
+	return j, h, err
+}
+
+// Queues lists the queues in name order; counted, with their numbers.
+func (b *Book) Queues(ctx context.Context, counted bool) (queues []Queue, err error) {
+	err = b.read(ctx, "listing queues", func(v View) (err error) {
+		queues, err = v.Queues(ctx, counted)
+		return err
+	})
+	return queues, err
+}
+
+// Sessions lists live sessions, and ended ones if asked.
+func (b *Book) Sessions(ctx context.Context, f SessionFilter) (sessions []Session, err error) {
+	err = b.read(ctx, "listing workers", func(v View) (err error) {
+		sessions, err = v.Sessions(ctx, f)
+		return err
+	})
+	return sessions, err
+}
+
+// Effects lists a page of the ledger.
+func (b *Book) Effects(ctx context.Context, f EffectFilter) (page Page[Effect], err error) {
+	if f.Limit == 0 {
+		f.Limit = ListDefault
+	}
+	if f.Limit < 1 || f.Limit > ListMax {
+		return page, Invalid("limit", "wants 1…%d, got %d", ListMax, f.Limit)
+	}
+	err = b.read(ctx, "listing effects", func(v View) (err error) {
+		page, err = v.Effects(ctx, f)
+		return err
+	})
+	return page, err
+}
+
+// Key loads what the book knows of a request key.
+func (b *Book) Key(ctx context.Context, key string) (k KeyRecord, err error) {
+	err = b.read(ctx, "reading a request key", func(v View) (err error) {
+		found := false
+		if k, found, err = v.Key(ctx, key); err == nil && !found {
+			err = Fail(CodeNotFound, "no request key %s", quote(key))
+		}
+		return err
+	})
+	return k, err
+}
+
+// Setting reads a value of the book itself; see the Setting constants.
+func (b *Book) Setting(ctx context.Context, name string) (value string, err error) {
+	err = b.read(ctx, "reading a setting", func(v View) (err error) {
+		value, err = v.Setting(ctx, name)
+		return err
+	})
+	return value, err
+}
+
+// SaveSetting writes a value where it is still was; false when it isn't.
+func (b *Book) SaveSetting(ctx context.Context, name, was, value string) (saved bool, err error) {
+	err = b.write(ctx, "writing a setting", func(tx Tx) (err error) {
+		saved, err = tx.SaveSetting(ctx, name, was, value)
+		return err
+	})
+	return saved, err
+}
+
+// Restored tells the book that its database lost commits since the given time:
+// the incarnation rises, so that every later generation is above any that was
+// handed out and forgotten.
+func (b *Book) Restored(ctx context.Context, since Time, by By) (incarnation int64, err error) {
+	if err := CheckBy(by); err != nil {
+		return 0, err
+	}
+	err = b.write(ctx, "raising the incarnation", func(tx Tx) error {
+		was, err := tx.Setting(ctx, SettingIncarnation)
+		if err != nil {
+			return err
+		}
+		if incarnation, err = settingInt(ctx, tx, SettingIncarnation); err != nil {
+			return err
+		}
+		incarnation++
+		note, err := json.Marshal(map[string]any{"at": tx.Now(), "since": since, "actor": by.Actor, "reason": by.Reason})
+		if err != nil {
+			return err
+		}
+		before, err := tx.Setting(ctx, SettingRestored)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.SaveSetting(ctx, SettingRestored, before, string(note)); err != nil {
+			return err
+		}
+		_, err = tx.SaveSetting(ctx, SettingIncarnation, was, Counter(incarnation))
+		return err
+	})
+	return incarnation, err
+}

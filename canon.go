@@ -1,0 +1,416 @@
+package daybook
+
+import (
+	"bytes"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// CheckJSON refuses what some database or reader would change or choke on:
+// broken JSON, a key twice in one object, \u0000, a lone surrogate, invalid
+// UTF-8, and nesting past ArgsDepthMax. The error names the place as a JSON
+// pointer and never repeats a value.
+func CheckJSON(field string, doc []byte) error {
+	p := jsonReader{field: field, doc: doc}
+	return p.document()
+}
+
+// Canonical is the form that fingerprints compare: keys sorted, strings
+// unescaped, numbers as exact decimals (1, 1.0 and 1e0 are the same;
+// 9007199254740993 and 9007199254740992 are not, so this is not RFC 8785).
+// An exponent is never expanded. The document must pass CheckJSON.
+func Canonical(doc []byte) ([]byte, error) {
+	p := jsonReader{field: "args", doc: doc, canon: true}
+	if err := p.document(); err != nil {
+		return nil, err
+	}
+	return p.out, nil
+}
+
+// jsonReader reads one document in one pass, checking and, if asked, writing
+// its canonical form.
+type jsonReader struct {
+	field string
+	doc   []byte
+	pos   int
+	path  []string
+	canon bool
+	out   []byte
+}
+
+func (p *jsonReader) document() error {
+	if err := p.value(0); err != nil {
+		return err
+	}
+	p.space()
+	if p.pos != len(p.doc) {
+		return p.bad("has something behind the JSON document, at byte %d", p.pos)
+	}
+	return nil
+}
+
+func (p *jsonReader) bad(format string, args ...any) error {
+	at := ""
+	if len(p.path) > 0 {
+		at = "at " + strconv.QuoteToGraphic("/"+strings.Join(p.path, "/")) + ": "
+	}
+	return Invalid(p.field, "%s", at+fmt.Sprintf(format, args...))
+}
+
+func (p *jsonReader) space() {
+	for p.pos < len(p.doc) {
+		switch p.doc[p.pos] {
+		case ' ', '\t', '\n', '\r':
+			p.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (p *jsonReader) emit(b ...byte) {
+	if p.canon {
+		p.out = append(p.out, b...)
+	}
+}
+
+func (p *jsonReader) value(depth int) error {
+	if depth > ArgsDepthMax {
+		return p.bad("nests deeper than %d", ArgsDepthMax)
+	}
+	p.space()
+	if p.pos == len(p.doc) {
+		return p.bad("ends where a JSON value is wanted")
+	}
+	switch c := p.doc[p.pos]; {
+	case c == '{':
+		return p.object(depth)
+	case c == '[':
+		return p.array(depth)
+	case c == '"':
+		s, err := p.str()
+		if err == nil && p.canon {
+			p.out = strconv.AppendQuote(p.out, s)
+		}
+		return err
+	case c == '-' || c >= '0' && c <= '9':
+		return p.number()
+	}
+	for _, word := range []string{"true", "false", "null"} {
+		if bytes.HasPrefix(p.doc[p.pos:], []byte(word)) {
+			p.pos += len(word)
+			p.emit([]byte(word)...)
+			return nil
+		}
+	}
+	return p.bad("is not JSON at byte %d", p.pos)
+}
+
+func (p *jsonReader) array(depth int) error {
+	p.pos++
+	p.emit('[')
+	p.path = append(p.path, "")
+	defer func() { p.path = p.path[:len(p.path)-1] }()
+	for n := 0; ; n++ {
+		p.space()
+		if n == 0 && p.next(']') {
+			break
+		}
+		p.path[len(p.path)-1] = strconv.Itoa(n)
+		if n > 0 {
+			p.emit(',')
+		}
+		if err := p.value(depth + 1); err != nil {
+			return err
+		}
+		p.space()
+		if p.next(']') {
+			break
+		}
+		if !p.next(',') {
+			return p.bad("wants , or ] at byte %d", p.pos)
+		}
+	}
+	p.emit(']')
+	return nil
+}
+
+func (p *jsonReader) next(c byte) bool {
+	if p.pos < len(p.doc) && p.doc[p.pos] == c {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+// member is one key of an object and where its canonical value lies.
+type member struct {
+	key   string
+	value []byte
+}
+
+func (p *jsonReader) object(depth int) error {
+	p.pos++
+	keys := keySet{}
+	var members []member
+	outer := p.out
+	p.path = append(p.path, "")
+	defer func() { p.path = p.path[:len(p.path)-1] }()
+	for n := 0; ; n++ {
+		p.space()
+		if n == 0 && p.next('}') {
+			break
+		}
+		key, err := p.key(&keys)
+		if err != nil {
+			return err
+		}
+		p.out = nil
+		if err := p.value(depth + 1); err != nil {
+			return err
+		}
+		if p.canon {
+			members = append(members, member{key, p.out})
+		}
+		p.space()
+		if p.next('}') {
+			break
+		}
+		if !p.next(',') {
+			return p.bad("wants , or } at byte %d", p.pos)
+		}
+	}
+	p.out = outer
+	if p.canon {
+		p.members(members)
+	}
+	return nil
+}
+
+func (p *jsonReader) members(members []member) {
+	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.key, b.key) })
+	p.out = append(p.out, '{')
+	for i, m := range members {
+		if i > 0 {
+			p.out = append(p.out, ',')
+		}
+		p.out = strconv.AppendQuote(p.out, m.key)
+		p.out = append(append(p.out, ':'), m.value...)
+	}
+	p.out = append(p.out, '}')
+}
+
+// key reads `"name":` and refuses a name that the object has already.
+func (p *jsonReader) key(seen *keySet) (string, error) {
+	p.path[len(p.path)-1] = ""
+	if p.pos == len(p.doc) || p.doc[p.pos] != '"' {
+		return "", p.bad("wants a key at byte %d", p.pos)
+	}
+	key, err := p.str()
+	if err != nil {
+		return "", err
+	}
+	p.path[len(p.path)-1] = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	if !seen.add(key) {
+		return "", p.bad("has this key twice")
+	}
+	p.space()
+	if !p.next(':') {
+		return "", p.bad("wants : at byte %d", p.pos)
+	}
+	return key, nil
+}
+
+// keySet holds the keys of one object: a list while small, then a map.
+type keySet struct {
+	few  []string
+	many map[string]bool
+}
+
+func (k *keySet) add(key string) bool {
+	if k.many != nil {
+		if k.many[key] {
+			return false
+		}
+		k.many[key] = true
+		return true
+	}
+	if slices.Contains(k.few, key) {
+		return false
+	}
+	k.few = append(k.few, key)
+	if len(k.few) > 16 {
+		k.many = make(map[string]bool, 2*len(k.few))
+		for _, f := range k.few {
+			k.many[f] = true
+		}
+	}
+	return true
+}
+
+// str reads a string and returns it unescaped.
+func (p *jsonReader) str() (string, error) {
+	p.pos++
+	start := p.pos
+	for p.pos < len(p.doc) {
+		switch c := p.doc[p.pos]; {
+		case c == '"':
+			s := p.doc[start:p.pos]
+			p.pos++
+			return p.valid(s)
+		case c == '\\':
+			return p.escaped(start)
+		case c < 0x20:
+			return "", p.bad("has a bare control character in a string at byte %d", p.pos)
+		}
+		p.pos++
+	}
+	return "", p.bad("has a string without an end")
+}
+
+func (p *jsonReader) valid(s []byte) (string, error) {
+	if !utf8.Valid(s) {
+		return "", p.bad("has a string that is not UTF-8")
+	}
+	return string(s), nil
+}
+
+func (p *jsonReader) escaped(start int) (string, error) {
+	out := append([]byte(nil), p.doc[start:p.pos]...)
+	for p.pos < len(p.doc) {
+		c := p.doc[p.pos]
+		p.pos++
+		switch {
+		case c == '"':
+			return p.valid(out)
+		case c < 0x20:
+			return "", p.bad("has a bare control character in a string at byte %d", p.pos-1)
+		case c != '\\':
+			out = append(out, c)
+			continue
+		}
+		r, err := p.escape()
+		if err != nil {
+			return "", err
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return "", p.bad("has a string without an end")
+}
+
+const simpleEscapes, simpleRunes = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+
+// escape reads what follows a backslash.
+func (p *jsonReader) escape() (rune, error) {
+	if p.pos == len(p.doc) {
+		return 0, p.bad("has a string without an end")
+	}
+	c := p.doc[p.pos]
+	p.pos++
+	if i := strings.IndexByte(simpleEscapes, c); i >= 0 {
+		return rune(simpleRunes[i]), nil
+	}
+	if c != 'u' {
+		return 0, p.bad("has an unknown escape at byte %d", p.pos-2)
+	}
+	r, err := p.hex4()
+	switch {
+	case err != nil:
+		return 0, err
+	case r == 0:
+		return 0, p.bad(`has \u0000, which databases can't store as text`)
+	case !utf16.IsSurrogate(r):
+		return r, nil
+	}
+	if p.next('\\') && p.next('u') {
+		low, err := p.hex4()
+		if err != nil {
+			return 0, err
+		}
+		if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+			return pair, nil
+		}
+	}
+	return 0, p.bad("has a lone surrogate, which is no character")
+}
+
+func (p *jsonReader) hex4() (rune, error) {
+	if p.pos+4 > len(p.doc) {
+		return 0, p.bad("has a string without an end")
+	}
+	n, err := strconv.ParseUint(string(p.doc[p.pos:p.pos+4]), 16, 16)
+	if err != nil || p.doc[p.pos] == '+' {
+		return 0, p.bad(`has a broken \u escape at byte %d`, p.pos)
+	}
+	p.pos += 4
+	return rune(n), nil
+}
+
+// number reads -?int frac? exp? and writes it as digits and an exponent.
+func (p *jsonReader) number() error {
+	start := p.pos
+	p.next('-')
+	if !p.next('0') && p.digits() == 0 {
+		return p.bad("has a broken number at byte %d", start)
+	}
+	whole := p.pos
+	if p.next('.') && p.digits() == 0 {
+		return p.bad("has a broken number at byte %d", start)
+	}
+	frac := p.pos
+	if p.next('e') || p.next('E') {
+		if !p.next('+') {
+			p.next('-')
+		}
+		if p.digits() == 0 {
+			return p.bad("has a broken number at byte %d", start)
+		}
+	}
+	if p.canon {
+		p.out = append(p.out, decimal(p.doc[start:whole], p.doc[whole:frac], p.doc[frac:p.pos])...)
+	}
+	return nil
+}
+
+func (p *jsonReader) digits() int {
+	start := p.pos
+	for p.pos < len(p.doc) && p.doc[p.pos] >= '0' && p.doc[p.pos] <= '9' {
+		p.pos++
+	}
+	return p.pos - start
+}
+
+// decimal writes sign, digits without zeros at either end, and the exponent
+// that places the last digit. The exponent may be longer than any machine
+// integer and is only ever added to.
+func decimal(whole, frac, exp []byte) string {
+	sign := ""
+	if whole[0] == '-' {
+		sign, whole = "-", whole[1:]
+	}
+	digits := string(whole)
+	shift := 0
+	if len(frac) > 0 {
+		digits += string(frac[1:])
+		shift = -(len(frac) - 1)
+	}
+	digits = strings.TrimLeft(digits, "0")
+	if digits == "" {
+		return "0"
+	}
+	trimmed := strings.TrimRight(digits, "0")
+	shift += len(digits) - len(trimmed)
+	if len(exp) == 0 {
+		return sign + trimmed + "e" + strconv.Itoa(shift)
+	}
+	if n, err := strconv.Atoi(string(exp[1:])); err == nil && n > -1<<40 && n < 1<<40 {
+		return sign + trimmed + "e" + strconv.Itoa(n+shift)
+	}
+	e, _ := new(big.Int).SetString(strings.TrimPrefix(string(exp[1:]), "+"), 10)
+	return sign + trimmed + "e" + e.Add(e, big.NewInt(int64(shift))).String()
+}

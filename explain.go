@@ -1,0 +1,235 @@
+package daybook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Counter writes a number as a setting keeps it.
+func Counter(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Why explains where a job stands: one code for programs, one sentence for
+// people.
+type Why struct {
+	Job      ID     `json:"id"`
+	State    State  `json:"state"`
+	Because  string `json:"because"` // later, paused, held, no_worker, ready, running, …
+	Since    Time   `json:"since,omitzero"`
+	Sentence string `json:"sentence"`
+	Safe     *Safe  `json:"safe_to_retry,omitempty"`
+}
+
+// Safe answers whether a set-aside job may be retried, and on what grounds.
+type Safe struct {
+	Yes     bool     `json:"yes"`
+	Grounds string   `json:"grounds"`
+	Open    []string `json:"open,omitempty"` // effects that nobody knows the end of
+}
+
+// SafeToRetry is the one function that answers for a job that a person looks
+// at, from its effects.
+func SafeToRetry(j Job, effects []Effect, now Time) Safe {
+	var open []string
+	for _, e := range effects {
+		if e.State == EffectIsOpen && e.Policy != PolicyRepeatable {
+			open = append(open, e.Name)
+		}
+	}
+	switch {
+	case len(open) > 0:
+		return Safe{Grounds: "effect " + strings.Join(open, ", ") + " was begun and nobody knows whether it happened; settle it first", Open: open}
+	case len(effects) == 0:
+		return Safe{Yes: true, Grounds: "the job records no effects; its handler must bear running again"}
+	}
+	return Safe{Yes: true, Grounds: "every effect is done, absent or repeatable"}
+}
+
+// WhyOf explains a job from what one snapshot holds.
+func WhyOf(j Job, queue Queue, sessions []Session, effects []Effect, now Time) Why {
+	w := Why{Job: j.ID, State: j.State}
+	say := func(because string, since Time, format string, args ...any) Why {
+		w.Because, w.Since, w.Sentence = because, since, fmt.Sprintf(format, args...)
+		return w
+	}
+	switch j.State {
+	case Running:
+		return say("running", j.ClaimedAt, "running under worker %s at generation %d since %s; its lease runs until %s",
+			quote(j.Worker), j.Generation, j.ClaimedAt, j.LeaseUntil)
+	case SetAside:
+		safe := SafeToRetry(j, effects, now)
+		w.Safe = &safe
+		return say(string(j.Reason), j.EndedAt, "set aside (%s) since %s; a person decides: daybook job revive or cancel", j.Reason, j.EndedAt)
+	case Waiting:
+	default:
+		return say(string(j.State), j.EndedAt, "%s since %s", j.State, j.EndedAt)
+	}
+	switch {
+	case j.HeldBy != "":
+		return say("held", 0, "held by %s; daybook job unhold lets it go", quote(j.HeldBy))
+	case j.ExpiresAt != 0 && j.ExpiresAt <= now:
+		return say("expired", j.ExpiresAt, "past its expires_at %s; the reconciler will end it", j.ExpiresAt)
+	case j.RunAt > now:
+		return say("later", 0, "due at %s, after %d failed attempts", j.RunAt, j.Failures)
+	case queue.Paused:
+		return say("paused", queue.PausedAt, "queue %s is paused since %s by %s", j.Queue, queue.PausedAt, quote(queue.PausedBy))
+	case !slices.ContainsFunc(sessions, func(s Session) bool { return s.takes(j) }):
+		return say("no_worker", j.RunAt, "ready since %s, but no live worker takes kind %s from queue %s", j.RunAt, j.Kind, j.Queue)
+	}
+	return say("ready", j.RunAt, "ready since %s; a worker will claim it", j.RunAt)
+}
+
+// takes reports whether the session would claim the job.
+func (s Session) takes(j Job) bool {
+	return s.Live() && !s.Quiet &&
+		(len(s.Queues) == 0 || slices.Contains(s.Queues, j.Queue)) &&
+		(len(s.Kinds) == 0 || slices.Contains(s.Kinds, j.Kind))
+}
+
+// Why explains one job.
+func (b *Book) Why(ctx context.Context, id ID) (w Why, err error) {
+	err = b.read(ctx, "explaining a job", func(v View) error {
+		j, err := jobOf(ctx, v, id)
+		if err != nil {
+			return err
+		}
+		queues, err := v.Queues(ctx, false)
+		if err != nil {
+			return err
+		}
+		sessions, err := v.Sessions(ctx, SessionFilter{})
+		if err != nil {
+			return err
+		}
+		live := slices.DeleteFunc(sessions, func(s Session) bool { return s.ExpiresAt <= v.Now() })
+		h, err := v.History(ctx, j)
+		if err != nil {
+			return err
+		}
+		var queue Queue
+		if i := slices.IndexFunc(queues, func(q Queue) bool { return q.Name == j.Queue }); i >= 0 {
+			queue = queues[i]
+		}
+		w = WhyOf(j, queue, live, h.Effects, v.Now())
+		return nil
+	})
+	return w, err
+}
+
+// Timeline lists all that happened to a job, in time order: request and
+// replays, claims and how they ended, effects, fenced writes with what they
+// said, people's actions.
+func (b *Book) Timeline(ctx context.Context, id ID) ([]Event, error) {
+	j, h, err := b.history(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return TimelineOf(j, h), nil
+}
+
+// TimelineOf puts a job's history into one list.
+func TimelineOf(j Job, h History) []Event {
+	accepted := Event{At: j.EnqueuedAt, What: "accepted", Detail: "queue " + j.Queue + ", kind " + j.Kind}
+	if j.Origin != nil {
+		accepted.What = "moved in"
+		accepted.Detail += ", from " + j.Origin.System + " id " + j.Origin.ID
+	}
+	events := []Event{accepted}
+	if h.Key != nil && h.Key.Replays > 0 {
+		events = append(events, Event{At: h.Key.LastReplayAt, What: "replayed",
+			Detail: fmt.Sprintf("the same request came %d more times; this was the last", h.Key.Replays)})
+	}
+	for _, a := range h.Attempts {
+		events = append(events, a.events()...)
+	}
+	if j.State == Running {
+		events = append(events, Attempt{Generation: j.Generation, Session: j.Session, Worker: j.Worker,
+			ClaimedAt: j.ClaimedAt, StartedAt: j.StartedAt}.events()...)
+	}
+	for _, e := range h.Effects {
+		events = append(events, e.events()...)
+	}
+	for _, r := range h.Refusals {
+		events = append(events, Event{At: r.At, What: "fenced", Generation: r.Generation, Session: r.Session,
+			Detail: strings.TrimSpace(r.Operation + " refused: not the owner any more. " + r.Said)})
+	}
+	events = append(events, h.Events...)
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	return events
+}
+
+func (a Attempt) events() []Event {
+	claimed := Event{At: a.ClaimedAt, What: "claimed", Generation: a.Generation, Session: a.Session, Detail: "by worker " + a.Worker}
+	if a.Count > 1 {
+		return []Event{{At: a.EndedAt, What: "released", Generation: a.Generation, Session: a.Session,
+			Detail: fmt.Sprintf("%d attempts in a row, generations %d to %d, the first claimed at %s",
+				a.Count, a.First, a.Generation, a.ClaimedAt)}}
+	}
+	events := []Event{claimed}
+	if a.StartedAt != 0 {
+		events = append(events, Event{At: a.StartedAt, What: "started", Generation: a.Generation, Session: a.Session})
+	}
+	if a.EndedAt == 0 {
+		return events
+	}
+	ended := Event{At: a.EndedAt, What: string(a.Outcome), Generation: a.Generation, Session: a.Session, Detail: a.Why}
+	if a.Error != nil {
+		ended.Detail = strings.TrimSpace(ended.Detail + " " + a.Error.Text)
+	}
+	return append(events, ended)
+}
+
+func (e Effect) events() []Event {
+	begun := Event{At: e.BegunAt, What: "effect begun", Generation: e.Generation,
+		Detail: e.Name + ", policy " + string(e.Policy) + ", key " + e.Key}
+	if e.EndedAt == 0 || e.SettledBy != "" {
+		return []Event{begun} // a person's settlement has its own event
+	}
+	return []Event{begun, {At: e.EndedAt, What: "effect " + string(e.State), Generation: e.Generation, Detail: e.Name}}
+}
+
+// Backlog is one queue in numbers. Requests (accepted, moved in) and attempts
+// are counted apart: one request may take many attempts.
+type Backlog struct {
+	Queue    string           `json:"queue"`
+	Paused   bool             `json:"paused"`
+	Eligible int64            `json:"eligible"` // waiting and due
+	Later    int64            `json:"later"`    // waiting for a time
+	Held     int64            `json:"held"`
+	Oldest   float64          `json:"oldest_eligible_seconds"` // age of the oldest eligible job; later, paused and held ones don't count
+	Reasons  map[Reason]int64 `json:"set_aside_reasons"`
+	Kinds    []KindCounts     `json:"kinds"`
+	Counts
+}
+
+// BacklogOf puts a counted queue into the words people read.
+func BacklogOf(q Queue, now Time) Backlog {
+	b := Backlog{Queue: q.Name, Paused: q.Paused, Eligible: q.Eligible, Later: q.Later, Held: q.Held,
+		Counts: q.Counts, Kinds: q.Kinds, Reasons: map[Reason]int64{}}
+	for _, k := range q.Kinds {
+		for reason, n := range k.SetAside {
+			b.Reasons[reason] += n
+		}
+	}
+	if q.Oldest != 0 && !q.Paused {
+		b.Oldest = now.Sub(q.Oldest).Seconds()
+	}
+	return b
+}
+
+// Backlog shows every queue in numbers, and the time at which they hold.
+func (b *Book) Backlog(ctx context.Context) (at Time, backlog []Backlog, err error) {
+	err = b.read(ctx, "reading the backlog", func(v View) error {
+		at = v.Now()
+		queues, err := v.Queues(ctx, true)
+		backlog = make([]Backlog, 0, len(queues))
+		for _, q := range queues {
+			backlog = append(backlog, BacklogOf(q, at))
+		}
+		return err
+	})
+	return at, backlog, err
+}

@@ -1,0 +1,271 @@
+package daybook
+
+import (
+	"context"
+	"time"
+)
+
+// Repair is one step of the reconciler: each finds rows that want a move,
+// locks them in small batches, lets the pure moves decide and saves. A row
+// that somebody moved meanwhile, or that refuses, is skipped and stops nothing.
+// None needs to know a handler.
+
+// repairBatch bounds the rows of one repairing transaction.
+const repairBatch = 200
+
+// EndExpiredSessions ends sessions whose lease is past, or marks them when the
+// pass can't be sure. It returns how many it ended and marked.
+func (b *Book) EndExpiredSessions(ctx context.Context, c Certainty) (ended, marked int, err error) {
+	err = b.write(ctx, "ending expired sessions", func(tx Tx) error {
+		ended, marked = 0, 0
+		sessions, err := tx.Sessions(ctx, SessionFilter{Expired: tx.Now(), Limit: repairBatch})
+		if err != nil {
+			return err
+		}
+		for _, s := range sessions {
+			next, changed := s.Expiry(tx.Now(), c)
+			if !changed {
+				continue
+			}
+			if _, err := tx.SaveSession(ctx, next); err != nil {
+				return err
+			}
+			if next.Live() {
+				marked++
+			} else {
+				ended++
+			}
+		}
+		return nil
+	})
+	return ended, marked, err
+}
+
+// repair walks everything a finding answers, a batch a transaction. move
+// decides about one locked job; its refusal skips the job.
+func (b *Book) repair(ctx context.Context, doing string, q Finding, move func(tx Tx, j Job) (Change, error)) (int, error) {
+	total := 0
+	q.Limit = repairBatch
+	for {
+		found, moved := 0, 0
+		var after int64
+		rings := ringer{}
+		err := b.write(ctx, doing, func(tx Tx) error {
+			moved = 0
+			q := q
+			if q.Cutoff == 0 {
+				q.Cutoff = tx.Now()
+			}
+			ids, err := tx.Find(ctx, q)
+			if err != nil {
+				return err
+			}
+			found = len(ids)
+			jobs, err := tx.Lock(ctx, ids)
+			if err != nil {
+				return err
+			}
+			var changes []Change
+			for _, j := range jobs {
+				after = max(after, j.Ref)
+				if j.ID.IsZero() {
+					continue
+				}
+				c, err := move(tx, j)
+				if err != nil {
+					b.opts.Log.Debug("repair skipped", "doing", doing, "job", j.ID, "why", err)
+					continue
+				}
+				changes = append(changes, c)
+			}
+			moved = len(changes)
+			rings.changes(changes, tx.Now())
+			return tx.Save(ctx, changes)
+		})
+		if err != nil {
+			return total, err
+		}
+		b.ring(ctx, rings)
+		total += moved
+		if found < q.Limit {
+			return total, nil
+		}
+		q.After = after
+	}
+}
+
+// RevokeLost takes back the claims of sessions that ended or that nobody
+// knows. It returns how many.
+func (b *Book) RevokeLost(ctx context.Context) (int, error) {
+	starts := map[ID]bool{}
+	return b.repair(ctx, "revoking lost claims", Finding{What: FindOfEndedSessions}, func(tx Tx, j Job) (Change, error) {
+		if _, known := starts[j.Session]; !known {
+			found, err := tx.Sessions(ctx, SessionFilter{ID: j.Session})
+			if err != nil {
+				return Change{}, err
+			}
+			if len(found) == 1 && found[0].Live() {
+				return Change{}, j.refuse("belongs to a live session")
+			}
+			starts[j.Session] = len(found) == 1 && found[0].Starts
+		}
+		return j.Lose(Loss{Cause: LossSession, Owner: Owner{j.Session, j.Generation}, Starts: starts[j.Session]}, tx.Now())
+	})
+}
+
+// RevokeOverdue takes back claims that ran past their run limit.
+func (b *Book) RevokeOverdue(ctx context.Context) (int, error) {
+	return b.repair(ctx, "revoking overdue claims", Finding{What: FindPastRunLimit}, func(tx Tx, j Job) (Change, error) {
+		if j.State != Running || j.Deadline() > tx.Now() {
+			return Change{}, j.refuse("is within its run limit")
+		}
+		return j.Lose(Loss{Cause: LossTimeout, Owner: Owner{j.Session, j.Generation}}, tx.Now())
+	})
+}
+
+// revoke takes back the claims given, as read in this transaction.
+func revoke(ctx context.Context, tx Tx, jobs []Job, cause LossCause, starts bool) ([]Change, error) {
+	ids := make([]ID, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+	}
+	locked, err := tx.Lock(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for i, j := range locked {
+		c, err := j.Lose(Loss{Cause: cause, Owner: Owner{jobs[i].Session, jobs[i].Generation}, Starts: starts}, tx.Now())
+		if err == nil {
+			changes = append(changes, c)
+		}
+	}
+	return changes, tx.Save(ctx, changes)
+}
+
+// ExpireWaiting ends waiting jobs past their expires_at.
+func (b *Book) ExpireWaiting(ctx context.Context) (int, error) {
+	return b.repair(ctx, "expiring jobs", Finding{What: FindPastExpiry}, func(tx Tx, j Job) (Change, error) {
+		return j.Expire(tx.Now())
+	})
+}
+
+// PruneOptions say what retention takes.
+type PruneOptions struct {
+	Keep   time.Duration // finished jobs stay this long; 0 is RetentionDefault, less than RetentionMin is refused
+	DryRun bool          // only count, up to the first 1,000
+}
+
+func (o *PruneOptions) check() error {
+	if o.Keep == 0 {
+		o.Keep = RetentionDefault
+	}
+	return checkDuration("keep", o.Keep, RetentionMin, DelayMax)
+}
+
+// Prune removes final jobs past retention with their rows, never set-aside
+// ones nor one with an open effect. The keys' records stay, with the end in
+// them. It returns how many jobs went.
+func (b *Book) Prune(ctx context.Context, o PruneOptions) (int, error) {
+	if err := o.check(); err != nil {
+		return 0, err
+	}
+	if o.DryRun {
+		n := 0
+		err := b.read(ctx, "counting old jobs", func(v View) error {
+			ids, err := v.Find(ctx, Finding{What: FindPastRetention, Cutoff: v.Now().Add(-o.Keep), Limit: ListMax})
+			n = len(ids)
+			return err
+		})
+		return n, err
+	}
+	total := 0
+	for {
+		n := 0
+		err := b.write(ctx, "removing old jobs", func(tx Tx) error {
+			cutoff := tx.Now().Add(-o.Keep)
+			ids, err := tx.Find(ctx, Finding{What: FindPastRetention, Cutoff: cutoff, Limit: repairBatch})
+			if err != nil {
+				return err
+			}
+			jobs, err := tx.Lock(ctx, ids)
+			if err != nil {
+				return err
+			}
+			old := jobs[:0]
+			for _, j := range jobs {
+				if j.Prunable(cutoff) {
+					old = append(old, j)
+				}
+			}
+			n = len(old)
+			return tx.Prune(ctx, old)
+		})
+		total += n
+		if err != nil || n < repairBatch {
+			return total, err
+		}
+	}
+}
+
+// Sweep folds counting rows and drops records past their time: keys, sessions
+// and calls. It returns how many rows it took.
+func (b *Book) Sweep(ctx context.Context) (int, error) {
+	total := 0
+	for {
+		n := 0
+		err := b.write(ctx, "sweeping", func(tx Tx) (err error) {
+			now := tx.Now()
+			n, err = tx.Sweep(ctx, Cutoffs{Counting: now.Add(-FoldAge), Keys: now.Add(-KeyRetention),
+				Sessions: now.Add(-RetentionMin)}, sweepBatch)
+			return err
+		})
+		total += n
+		if err != nil || n < sweepBatch {
+			return total, err
+		}
+	}
+}
+
+const sweepBatch = 2000
+
+// TakePass makes this caller the one that reconciles now: true when nobody did
+// since the pause began. A thousand processes that ask cost about one pass.
+func (b *Book) TakePass(ctx context.Context, every time.Duration) (bool, error) {
+	mine := false
+	err := b.write(ctx, "taking the reconciler's pass", func(tx Tx) error {
+		last, err := tx.Setting(ctx, SettingPass)
+		if err != nil {
+			return err
+		}
+		if last != "" {
+			at, err := ParseTime("pass", last)
+			if err == nil && at <= tx.Now() && tx.Now().Sub(at) < every {
+				mine = false
+				return nil
+			}
+		}
+		mine, err = tx.SaveSetting(ctx, SettingPass, last, tx.Now().String())
+		return err
+	})
+	return mine, err
+}
+
+// RingEligible rings every queue that has eligible work, once each, and returns
+// how many.
+func (b *Book) RingEligible(ctx context.Context) (int, error) {
+	rings := ringer{}
+	err := b.read(ctx, "looking for eligible work", func(v View) error {
+		queues, err := v.Queues(ctx, true)
+		for _, q := range queues {
+			if q.Eligible > 0 && !q.Paused {
+				rings.add(q.Name)
+			}
+		}
+		return err
+	})
+	if err == nil {
+		b.ring(ctx, rings)
+	}
+	return len(rings), err
+}

@@ -1,0 +1,275 @@
+package daybook
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Store keeps the rows. It decides nothing: the moves of this package decide,
+// and a store loads, locks and saves. What each method answers when there is
+// nothing, and when called twice, is part of the contract that storetest
+// holds every store to.
+type Store interface {
+	// Write runs fn in one transaction and commits it, durably, before it
+	// returns nil. Several writes may share a commit, but an error of fn
+	// undoes fn alone. fn may run again after a passing fault of the database,
+	// so it must not keep what an earlier run found. doing names the work for
+	// error texts. An error with CodeUnavailable means that the write may or
+	// may not have taken hold: every write of Book can be repeated.
+	Write(ctx context.Context, doing string, fn func(Tx) error) error
+	// Read runs fn on one snapshot.
+	Read(ctx context.Context, doing string, fn func(View) error) error
+	// Describe says what this store is, for logs and doctor.
+	Describe() string
+	// Close waits for running writes and lets go of the database. Twice is
+	// harmless; writes after it answer CodeUnavailable.
+	Close() error
+}
+
+// Tx is one write transaction. It sees its own writes.
+type Tx interface {
+	View
+	// Enqueue inserts the jobs, in order, with their keys, and counts them. A
+	// key or id that the book knows is answered by NewJob.Replay; on its error
+	// nothing of the call is stored.
+	Enqueue(ctx context.Context, jobs []NewJob) ([]Receipt, error)
+	// Claim finds eligible jobs, gives them to the session by Job.Claim and
+	// saves them. Nothing eligible is an empty list.
+	Claim(ctx context.Context, c Claiming) ([]Job, error)
+	// Lock loads jobs, without args, and holds them until the transaction
+	// ends. The answer is parallel to ids; an unknown id gives a zero Job.
+	// Locks are taken in one order, so two callers can't deadlock.
+	Lock(ctx context.Context, ids []ID) ([]Job, error)
+	// Save carries out changes: each only where the row still is Change.Was
+	// (state, generation, session), else the whole call answers CodeFenced.
+	Save(ctx context.Context, changes []Change) error
+	// SaveOwned writes start and progress of running jobs, where generation
+	// and session still match, else CodeFenced.
+	SaveOwned(ctx context.Context, jobs []Job) error
+	// SaveSession inserts a session without Ref (and returns it with one), or
+	// updates one that hasn't ended meanwhile, else CodeFenced.
+	SaveSession(ctx context.Context, s Session) (Session, error)
+	// SaveCall remembers what a claim call was given, so that its repeat gets
+	// the same; one row a call, gone with its session.
+	SaveCall(ctx context.Context, call ID, s Session, jobs []Job) error
+	// SaveRefusals keeps what fenced owners said, once per job, generation,
+	// session and operation.
+	SaveRefusals(ctx context.Context, refusals []Refusal) error
+	// SaveQueue pauses or resumes a queue, making it if need be.
+	SaveQueue(ctx context.Context, q Queue) error
+	// SaveSetting writes a value of the book itself where it is still was
+	// ("" for none); false when it isn't.
+	SaveSetting(ctx context.Context, name, was, value string) (bool, error)
+	// Prune removes jobs with their rows, writing the end into their keys'
+	// records first, and nothing else.
+	Prune(ctx context.Context, jobs []Job) error
+	// Sweep does upkeep that decides nothing: folds counting rows older than
+	// the cutoff, drops key records, sessions and calls past theirs. It
+	// returns how many rows it took, at most limit of each.
+	Sweep(ctx context.Context, c Cutoffs, limit int) (int, error)
+}
+
+// View is one snapshot of the book.
+type View interface {
+	// Now is the database's clock, fixed for the transaction.
+	Now() Time
+	// Job loads one job with args and all that people see; not found is false.
+	Job(ctx context.Context, id ID) (Job, bool, error)
+	// Jobs lists a page of jobs.
+	Jobs(ctx context.Context, f Filter) (Page[Job], error)
+	// History loads what happened to a job, each list by time.
+	History(ctx context.Context, j Job) (History, error)
+	// AttemptOf loads the attempt that accounts for a generation of a job.
+	AttemptOf(ctx context.Context, j Job, generation int64) (Attempt, bool, error)
+	// Find returns ids of jobs that want a move of the reconciler or a person,
+	// and how many are sure to be left is unknown: call until it is empty.
+	Find(ctx context.Context, q Finding) ([]ID, error)
+	// Claims loads what a session owns now, without args; or, by call id, what
+	// that call was given and its session still owns, with args. found is
+	// false when nobody knows the session or the call.
+	Claims(ctx context.Context, of ClaimsOf) (s Session, jobs []Job, found bool, err error)
+	// Sessions lists sessions, newest first: live ones, ended ones only if asked.
+	Sessions(ctx context.Context, f SessionFilter) ([]Session, error)
+	// Queues lists the queues in name order: bare, or with their counts and
+	// kinds, which walks every live job.
+	Queues(ctx context.Context, counted bool) ([]Queue, error)
+	// Key loads a request key's record; not found is false.
+	Key(ctx context.Context, key string) (KeyRecord, bool, error)
+	// Effects lists a page of the ledger.
+	Effects(ctx context.Context, f EffectFilter) (Page[Effect], error)
+	// Setting reads a value of the book itself, "" for none.
+	Setting(ctx context.Context, name string) (string, error)
+}
+
+// ClaimsOf names claims by their session or by the call that got them.
+type ClaimsOf struct {
+	Session ID
+	Call    ID
+}
+
+// Inspector is a store that can check itself: one chunk of one invariant, read
+// only, on a snapshot of its own.
+type Inspector interface {
+	Inspect(ctx context.Context, in Inspection) (Inspected, error)
+}
+
+// Settings of the book itself.
+const (
+	SettingIncarnation = "incarnation" // how often the book may have lost commits
+	SettingPass        = "reconcile"   // who reconciled last, and when
+	SettingChecked     = "checked"     // up to when check has looked
+	SettingBookBehind  = "book_behind" // a generation above the row's was seen
+	SettingRestored    = "restored"    // when and why the book was told of a restore
+	SettingCreated     = "created"     // when the book was made
+	SettingSchema      = "schema"      // the schema's version
+)
+
+// Claiming is one call for work.
+type Claiming struct {
+	Session     Session
+	Queues      []string // in the order in which to try them
+	Kinds       []string // empty is every kind
+	Limit       int
+	Oldest      bool // by age alone, whatever the priority
+	Incarnation int64
+}
+
+// Refusal is a fenced write, kept as evidence.
+type Refusal struct {
+	Job        ID     `json:"job"`
+	Generation int64  `json:"generation"`
+	Session    ID     `json:"session"`
+	Operation  string `json:"operation"`
+	Said       string `json:"said,omitempty"` // what it wanted to write, bounded
+	At         Time   `json:"at"`
+}
+
+// Cutoffs say how old a row must be for Sweep.
+type Cutoffs struct {
+	Counting Time // fold counting rows written before
+	Keys     Time // drop key records whose job ended before, and is gone
+	Sessions Time // drop sessions that ended before, and own nothing
+}
+
+// What a Finding looks for.
+type What string
+
+// The findings.
+const (
+	FindOfEndedSessions What = "claims of ended sessions"
+	FindPastRunLimit    What = "claims past their run limit"
+	FindPastExpiry      What = "waiting jobs past expires_at"
+	FindPastRetention   What = "final jobs past retention"
+	FindMatching        What = "jobs that match a filter"
+)
+
+// Finding is a search for jobs to move.
+type Finding struct {
+	What   What
+	Cutoff Time   // for expiry, run limit and retention
+	Filter Filter // for FindMatching
+	Limit  int
+	After  int64 // Job.Ref of the last job seen, for walking on past refusals
+}
+
+// Filter selects jobs. Empty fields select all.
+type Filter struct {
+	Queue  string
+	Kind   string
+	State  State
+	Reason Reason
+	Key    string
+	HeldBy string
+	Held   bool
+	Limit  int    // 0 is ListDefault
+	Cursor string // from the page before
+}
+
+// Page is part of a list. Cursor is "" on the last one.
+type Page[T any] struct {
+	Items  []T
+	Cursor string
+}
+
+// SessionFilter selects sessions.
+type SessionFilter struct {
+	ID        ID // this one, ended or not
+	Worker    string
+	Expired   Time // only live ones whose lease ended before
+	WithEnded bool
+	Limit     int
+}
+
+// EffectFilter selects effects.
+type EffectFilter struct {
+	Job    ID
+	Open   bool
+	Limit  int
+	Cursor string
+}
+
+// Queue is a named lane with its numbers.
+type Queue struct {
+	Name         string       `json:"name"`
+	Paused       bool         `json:"paused"`
+	PausedAt     Time         `json:"paused_at,omitzero"`
+	PausedBy     string       `json:"paused_by,omitempty"`
+	PausedReason string       `json:"paused_reason,omitempty"`
+	Counts       Counts       `json:"-"`
+	Eligible     int64        `json:"-"` // waiting, due, not held
+	Later        int64        `json:"-"` // waiting for a time
+	Held         int64        `json:"-"`
+	Oldest       Time         `json:"-"` // when the oldest eligible job became eligible
+	Kinds        []KindCounts `json:"-"`
+	Ref          int64        `json:"-"`
+}
+
+// KindCounts are the live jobs of one kind in one queue.
+type KindCounts struct {
+	Kind     string           `json:"kind"`
+	Eligible int64            `json:"eligible"`
+	Later    int64            `json:"later"`
+	Held     int64            `json:"held"`
+	Running  int64            `json:"running"`
+	SetAside map[Reason]int64 `json:"set_aside,omitempty"` // by reason
+	Oldest   Time             `json:"oldest_eligible_at,omitzero"`
+}
+
+// History is all that is known of a job's past.
+type History struct {
+	Attempts []Attempt
+	Events   []Event
+	Refusals []Refusal
+	Effects  []Effect
+	Key      *KeyRecord
+}
+
+// Inspection is one chunk of a check.
+type Inspection struct {
+	Invariant Invariant
+	After     int64 // where the last chunk ended
+	Chunk     int64 // how many rows to walk
+	Since     Time  // only live rows and those that ended since; 0 walks all
+	Only      int64 // look at one row again
+}
+
+// Inspected is what a chunk held.
+type Inspected struct {
+	Violations []Violation
+	Next       int64 // After of the next chunk
+	Done       bool
+}
+
+// Outcome is what an owner reports of an attempt.
+type Outcome struct {
+	Job       ID
+	Owner     Owner
+	Kind      OutcomeKind // succeeded, failed or released
+	Result    json.RawMessage
+	Problem   *Problem
+	Permanent bool
+	Reason    Reason
+	RetryIn   *time.Duration // of a failure; nil is the default curve
+	In        time.Duration  // of a release
+}

@@ -1,0 +1,173 @@
+package daybook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"time"
+)
+
+// requestBody is a request as JSON writes it: one line of `enqueue --from`,
+// the body of POST /v1/jobs.
+type requestBody struct {
+	ID             *ID             `json:"id"`
+	Queue          string          `json:"queue"`
+	Kind           string          `json:"kind"`
+	Args           json.RawMessage `json:"args"`
+	Key            *string         `json:"key"`
+	RunAt          *string         `json:"run_at"`
+	InSeconds      *float64        `json:"in_seconds"`
+	ExpiresAt      *string         `json:"expires_at"`
+	Priority       *int            `json:"priority"`
+	MaxFailures    *int            `json:"max_failures"`
+	OnLost         *OnLost         `json:"on_lost"`
+	TimeoutSeconds *float64        `json:"timeout_seconds"`
+}
+
+// DecodeRequest reads a request from JSON. Unknown fields, fields given twice
+// and values of another type are refused by name; args stay byte for byte.
+func DecodeRequest(doc []byte) (Request, error) {
+	if len(doc) > ArgsMax+64<<10 {
+		return Request{}, tooLarge("body", ArgsMax+64<<10, len(doc))
+	}
+	if err := CheckJSON("body", doc); err != nil {
+		if e, ok := errors.AsType[*Error](err); ok {
+			e.Code = wireCode(doc, e)
+		}
+		return Request{}, err
+	}
+	var b requestBody
+	if err := decodeStrict(doc, &b); err != nil {
+		return Request{}, err
+	}
+	return b.request()
+}
+
+// wireCode tells a broken document from one that only holds what can't be kept.
+func wireCode(doc []byte, e *Error) Code {
+	if json.Valid(doc) {
+		return CodeInvalid
+	}
+	e.Field = "body"
+	return CodeMalformed
+}
+
+// decodeStrict decodes one JSON object and puts its complaints into our words.
+func decodeStrict(doc []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, err = d.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		return &Error{Code: CodeMalformed, Field: "body", Text: "has something behind the JSON object"}
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		field := e.Field
+		if field == "" {
+			field = "body"
+		}
+		return Invalid(field, "wants %s, got a JSON %s", wireType(e.Type.String()), e.Value)
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return Invalid(strings.Trim(name, `"`), "is not a field of this request")
+	}
+	return &Error{Code: CodeMalformed, Field: "body", Text: "is not a JSON object", Err: err}
+}
+
+func wireType(goType string) string {
+	switch goType = strings.TrimPrefix(goType, "*"); goType {
+	case "int", "int64":
+		return "a whole number"
+	case "float64":
+		return "a number"
+	case "bool":
+		return "true or false"
+	case "daybook.requestBody":
+		return "a JSON object"
+	}
+	return "a string"
+}
+
+func (b requestBody) request() (Request, error) {
+	r := Request{Queue: b.Queue, Kind: b.Kind, Args: b.Args}
+	if b.ID != nil {
+		r.ID = *b.ID
+	}
+	if b.Key != nil {
+		if *b.Key == "" {
+			return r, Invalid("key", "is empty; leave it out for no key")
+		}
+		r.Key = *b.Key
+	}
+	if b.Priority != nil {
+		r.Priority = *b.Priority
+	}
+	if b.MaxFailures != nil {
+		if *b.MaxFailures < 1 {
+			return r, Invalid("max_failures", "wants 1…%d, got %d", MaxFailuresMax, *b.MaxFailures)
+		}
+		r.MaxFailures = *b.MaxFailures
+	}
+	if b.OnLost != nil {
+		if *b.OnLost == "" {
+			return r, Invalid("on_lost", `wants retry or set_aside, got ""`)
+		}
+		r.OnLost = *b.OnLost
+	}
+	return r, b.times(&r)
+}
+
+func (b requestBody) times(r *Request) (err error) {
+	for _, f := range []struct {
+		name string
+		from *string
+		to   *time.Time
+	}{{"run_at", b.RunAt, &r.RunAt}, {"expires_at", b.ExpiresAt, &r.ExpiresAt}} {
+		if f.from == nil {
+			continue
+		}
+		at, err := ParseTime(f.name, *f.from)
+		if err != nil {
+			return err
+		}
+		*f.to = at.Std()
+	}
+	if b.InSeconds != nil {
+		if r.In, err = Seconds("in_seconds", *b.InSeconds); err != nil {
+			return err
+		}
+	}
+	if b.TimeoutSeconds != nil {
+		if r.Timeout, err = Seconds("timeout_seconds", *b.TimeoutSeconds); err != nil {
+			return err
+		}
+		if r.Timeout < time.Millisecond {
+			return Invalid("timeout_seconds", "wants at least 0.001, got %g", *b.TimeoutSeconds)
+		}
+	}
+	return nil
+}
+
+// Seconds turns a number of seconds from JSON into a duration ≥ 0.
+func Seconds(field string, s float64) (time.Duration, error) {
+	if math.IsNaN(s) || s < 0 || s > DelayMax.Seconds() {
+		return 0, Invalid(field, "wants 0…%.0f seconds, got %g", DelayMax.Seconds(), s)
+	}
+	return time.Duration(s * float64(time.Second)), nil
+}
+
+// EncodeJSON writes v on one line, without the escapes of <, > and & that Go's
+// encoder makes by default, so that args read as they were given.
+func EncodeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
