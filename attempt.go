@@ -75,7 +75,7 @@ type Problem struct {
 
 // NewProblem cleans an error's parts so that recording a failure can't itself
 // fail: invalid UTF-8 and NUL become U+FFFD, and text past ErrorMax is cut on
-// a rune. The text keeps its beginning when head is true, else its end.
+// a rune and keeps its beginning.
 func NewProblem(text, kind, trace string) *Problem {
 	p := &Problem{}
 	var cut [3]bool

@@ -3,7 +3,6 @@ package daybook
 import (
 	"bytes"
 	"fmt"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +40,9 @@ type jsonReader struct {
 	path  []string
 	canon bool
 	out   []byte
+
+	fields  []string // names that the outermost object may have; nil allows any
+	unknown *string  // its first other name
 }
 
 func (p *jsonReader) document() error {
@@ -55,11 +57,32 @@ func (p *jsonReader) document() error {
 }
 
 func (p *jsonReader) bad(format string, args ...any) error {
-	at := ""
+	text := fmt.Sprintf(format, args...)
 	if len(p.path) > 0 {
-		at = "at " + strconv.QuoteToGraphic("/"+strings.Join(p.path, "/")) + ": "
+		text = "at " + p.pointer() + ": " + text
 	}
-	return Invalid(p.field, "%s", at+fmt.Sprintf(format, args...))
+	return Invalid(p.field, "%s", text)
+}
+
+// pointerMax bounds the JSON pointer in an error, in bytes: its keys are input.
+const pointerMax = 256
+
+// pointer is where the reader stands, as a quoted JSON pointer (RFC 6901); a
+// long one is cut with a mark.
+func (p *jsonReader) pointer() string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var b strings.Builder
+	for _, step := range p.path {
+		if b.Len() > pointerMax {
+			break
+		}
+		b.WriteByte('/')
+		b.WriteString(escape.Replace(step[:min(len(step), pointerMax)]))
+	}
+	if b.Len() > pointerMax {
+		return strconv.QuoteToGraphic(b.String()[:pointerMax]) + "…"
+	}
+	return strconv.QuoteToGraphic(b.String())
 }
 
 func (p *jsonReader) space() {
@@ -215,9 +238,12 @@ func (p *jsonReader) key(seen *keySet) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p.path[len(p.path)-1] = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	p.path[len(p.path)-1] = key
 	if !seen.add(key) {
 		return "", p.bad("has this key twice")
+	}
+	if p.fields != nil && p.unknown == nil && len(p.path) == 1 && !slices.Contains(p.fields, key) {
+		p.unknown = &key
 	}
 	p.space()
 	if !p.next(':') {
@@ -408,9 +434,55 @@ func decimal(whole, frac, exp []byte) string {
 	if len(exp) == 0 {
 		return sign + trimmed + "e" + strconv.Itoa(shift)
 	}
-	if n, err := strconv.Atoi(string(exp[1:])); err == nil && n > -1<<40 && n < 1<<40 {
-		return sign + trimmed + "e" + strconv.Itoa(n+shift)
+	return sign + trimmed + "e" + addDecimal(string(exp[1:]), shift)
+}
+
+// addDecimal adds n, which is far below 2^40 either way, to a decimal integer
+// of any length. A long one is never turned into a number, which would cost
+// its length squared: all but its last digits stay as they are, unless the sum
+// carries into them.
+func addDecimal(e string, n int) string {
+	const tail = 15 // digits that are computed; 10^15 is above 2^40 and fits an int
+	negative := strings.HasPrefix(e, "-")
+	e = strings.TrimLeft(strings.TrimLeft(e, "+-"), "0")
+	if len(e) <= tail {
+		low, _ := strconv.Atoi("0" + e)
+		if negative {
+			low = -low
+		}
+		return strconv.Itoa(low + n)
 	}
-	e, _ := new(big.Int).SetString(strings.TrimPrefix(string(exp[1:]), "+"), 10)
-	return sign + trimmed + "e" + e.Add(e, big.NewInt(int64(shift))).String()
+	if negative {
+		n = -n // add to the magnitude
+	}
+	head := []byte(e[:len(e)-tail])
+	low, _ := strconv.Atoi(e[len(e)-tail:])
+	low += n
+	const limit = 1_000_000_000_000_000
+	switch {
+	case low >= limit:
+		low -= limit
+		head = carry(head, '9', '0', +1)
+	case low < 0:
+		low += limit
+		head = carry(head, '0', '9', -1)
+	}
+	sum := strings.TrimLeft(string(head)+fmt.Sprintf("%0*d", tail, low), "0")
+	if negative {
+		return "-" + sum
+	}
+	return sum
+}
+
+// carry adds 1 or -1 to decimal digits: trailing digits that wrap turn into
+// their other end, and the first that doesn't moves by one.
+func carry(digits []byte, wraps, into byte, by int) []byte {
+	for i := len(digits) - 1; i >= 0; i-- {
+		if digits[i] != wraps {
+			digits[i] += byte(by)
+			return digits
+		}
+		digits[i] = into
+	}
+	return append([]byte{'1'}, digits...)
 }

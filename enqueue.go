@@ -3,6 +3,7 @@ package daybook
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Enqueue accepts one job. When it returns nil the job is in the book, durably.
@@ -76,7 +77,7 @@ func (e *BatchError) Unwrap() error { return e.Err }
 // a [BatchError].
 func PrepareMany(requests []Request) ([]NewJob, error) {
 	if len(requests) > BatchMax {
-		return nil, &Error{Code: CodeTooLarge, Field: "jobs", Text: "at most 10000 jobs in one call"}
+		return nil, &Error{Code: CodeTooLarge, Field: "jobs", Text: fmt.Sprintf("at most %d in one call, got %d", BatchMax, len(requests))}
 	}
 	jobs := make([]NewJob, len(requests))
 	total := 0

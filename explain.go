@@ -34,12 +34,16 @@ type Safe struct {
 // at, from its effects.
 func SafeToRetry(j Job, effects []Effect, now Time) Safe {
 	var open []string
+	happened := false
 	for _, e := range effects {
 		if e.State == EffectIsOpen && e.Policy != PolicyRepeatable {
 			open = append(open, e.Name)
 		}
+		happened = happened || e.Name == HandlerEffect && e.State == EffectDone
 	}
 	switch {
+	case happened:
+		return Safe{Grounds: "its work happened, a person said; running again would do it again"}
 	case len(open) > 0:
 		return Safe{Grounds: "effect " + strings.Join(open, ", ") + " was begun and nobody knows whether it happened; settle it first", Open: open}
 	case len(effects) == 0:

@@ -146,13 +146,12 @@ func (j Job) Settle(e Effect, v Verdict, by By, now Time) (Change, error) {
 	if !v.More {
 		next.OpenEffect = ""
 	}
-	waits := j.State == SetAside && (j.Reason == ReasonEffectOpen || j.Reason == ReasonLost)
 	switch {
-	case v.More || v.Stay || !waits:
-	case e.Name == HandlerEffect && v.Happened:
+	case v.More || v.Stay || j.State != SetAside:
+	case e.Name == HandlerEffect && v.Happened: // the whole work happened, whatever it was set aside for
 		next = next.ended(Succeeded, now)
 		next.Result = v.Result
-	default:
+	case j.Reason == ReasonEffectOpen || j.Reason == ReasonLost:
 		next = next.waitingAt(now)
 	}
 	return j.becomes(MoveSettle, next, c), nil

@@ -120,8 +120,8 @@ func (r Request) checkTimes() error {
 		name string
 		at   time.Time
 	}{{"run_at", r.RunAt}, {"expires_at", r.ExpiresAt}} {
-		if !f.at.IsZero() && (f.at.Year() > 9999 || f.at.Unix() <= 0) {
-			return Invalid(f.name, "wants a time after 1970 and up to year 9999, got year %d", f.at.Year())
+		if year := f.at.UTC().Year(); !f.at.IsZero() && (year > 9999 || f.at.Unix() <= 0) {
+			return Invalid(f.name, "wants a time after 1970 and up to year 9999, got year %d", year)
 		}
 	}
 	if !r.ExpiresAt.IsZero() && !r.RunAt.IsZero() && !r.ExpiresAt.After(r.RunAt) {

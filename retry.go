@@ -18,11 +18,17 @@ var BackoffDefault = Backoff{First: time.Second, Cap: time.Hour, Spread: 0.1}
 // 2^31 waits Cap, like failure 40 (riverqueue/river PR #698 is the report of a
 // curve that went negative). The cap holds for the spread too.
 func (b Backoff) Delay(failures int64, random float64) time.Duration {
-	d := b.First
-	for n := int64(1); n < failures && d < b.Cap; n++ {
+	d := min(b.First, b.Cap)
+	for n := int64(1); n < failures && 0 < d && d < b.Cap; n++ {
+		if d > b.Cap/2 {
+			d = b.Cap
+			break
+		}
 		d *= 2
 	}
-	d = min(d, b.Cap)
-	d += time.Duration(float64(d) * b.Spread * (2*random - 1))
-	return max(0, min(d, b.Cap))
+	spread := float64(d) * (1 + b.Spread*(2*random-1))
+	if spread >= float64(b.Cap) {
+		return max(0, b.Cap)
+	}
+	return max(0, time.Duration(spread))
 }

@@ -1,6 +1,7 @@
 package daybook
 
 import (
+	"math"
 	"strings"
 	"time"
 )
@@ -36,8 +37,12 @@ func (t Time) Add(d time.Duration) Time {
 	return Time(sum)
 }
 
-// Sub is how long after u the instant t is.
-func (t Time) Sub(u Time) time.Duration { return time.Duration(t-u) * time.Microsecond }
+// Sub is how long after u the instant t is, at most the 292 years that a
+// duration can say.
+func (t Time) Sub(u Time) time.Duration {
+	const most = Time(math.MaxInt64 / int64(time.Microsecond))
+	return time.Duration(max(-most, min(t-u, most))) * time.Microsecond
+}
 
 const stampLayout = "2006-01-02T15:04:05.000000Z"
 

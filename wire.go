@@ -1,7 +1,6 @@
 package daybook
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -27,59 +26,59 @@ type requestBody struct {
 	TimeoutSeconds *float64        `json:"timeout_seconds"`
 }
 
+// requestFields are the names that a request may have, exactly: Go's decoder
+// alone would take "Queue" for "queue".
+var requestFields = []string{"id", "queue", "kind", "args", "key", "run_at", "in_seconds", "expires_at",
+	"priority", "max_failures", "on_lost", "timeout_seconds"}
+
 // DecodeRequest reads a request from JSON. Unknown fields, fields given twice
 // and values of another type are refused by name; args stay byte for byte.
 func DecodeRequest(doc []byte) (Request, error) {
-	if len(doc) > ArgsMax+64<<10 {
-		return Request{}, tooLarge("body", ArgsMax+64<<10, len(doc))
+	const most = ArgsMax + 64<<10
+	if len(doc) > most {
+		return Request{}, tooLarge("body", most, len(doc))
 	}
-	if err := CheckJSON("body", doc); err != nil {
-		if e, ok := errors.AsType[*Error](err); ok {
-			e.Code = wireCode(doc, e)
+	p := jsonReader{field: "body", doc: doc, fields: requestFields}
+	if err := p.document(); err != nil {
+		if e, ok := errors.AsType[*Error](err); ok && !json.Valid(doc) {
+			e.Code = CodeMalformed // broken, and not only holding what can't be kept
 		}
 		return Request{}, err
 	}
+	if p.unknown != nil {
+		return Request{}, Invalid(fieldName(*p.unknown), "is not a field of this request")
+	}
 	var b requestBody
-	if err := decodeStrict(doc, &b); err != nil {
-		return Request{}, err
+	if err := json.Unmarshal(doc, &b); err != nil {
+		return Request{}, wireError(err)
 	}
 	return b.request()
 }
 
-// wireCode tells a broken document from one that only holds what can't be kept.
-func wireCode(doc []byte, e *Error) Code {
-	if json.Valid(doc) {
-		return CodeInvalid
+// fieldName shows a field's name that came from outside.
+func fieldName(name string) string {
+	if CheckName("", name) != nil {
+		return quote(name)
 	}
-	e.Field = "body"
-	return CodeMalformed
+	return name
 }
 
-// decodeStrict decodes one JSON object and puts its complaints into our words.
-func decodeStrict(doc []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(doc))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, err = d.Token(); errors.Is(err, io.EOF) {
-			return nil
-		}
-		return &Error{Code: CodeMalformed, Field: "body", Text: "has something behind the JSON object"}
-	}
+// wireError puts the decoder's complaint into our words. It never repeats the
+// value, which may be large.
+func wireError(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		field := e.Field
-		if field == "" {
-			field = "body"
-		}
-		return Invalid(field, "wants %s, got a JSON %s", wireType(e.Type.String()), e.Value)
+	e, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return &Error{Code: CodeMalformed, Field: "body", Text: "is not a JSON object", Err: err}
 	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return Invalid(strings.Trim(name, `"`), "is not a field of this request")
+	field := e.Field
+	if field == "" {
+		field = "body"
 	}
-	return &Error{Code: CodeMalformed, Field: "body", Text: "is not a JSON object", Err: err}
+	got, _, _ := strings.Cut(e.Value, " ")
+	return Invalid(field, "wants %s, got a JSON %s", wireType(e.Type.String()), got)
 }
 
 func wireType(goType string) string {

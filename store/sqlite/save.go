@@ -1,0 +1,320 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+
+	"github.com/daybookdev/daybook"
+)
+
+// Save carries out changes. Claims and successes, the fast moves, go many rows
+// a statement; the others one by one. Every statement names the row as it was
+// read, and a row that isn't so any more refuses the whole call.
+func (t *tx) Save(_ context.Context, changes []daybook.Change) error {
+	var claims, successes []daybook.Change
+	for _, c := range changes {
+		queue, err := t.queueNumber(c.Now.Queue)
+		if err != nil {
+			return err
+		}
+		t.count(queue, c.Delta(), c.Eligible(t.now))
+		switch {
+		case c.Move == daybook.MoveClaim:
+			claims = append(claims, c)
+		case c.Move == daybook.MoveComplete:
+			successes = append(successes, c)
+		default:
+			if err := t.saveSlow(c, queue); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.saveClaims(claims); err != nil {
+		return err
+	}
+	return t.saveSuccesses(successes)
+}
+
+var (
+	insertOwned = texts{head: "INSERT INTO owned (seq, generation, session, claimed_at, deadline, granted, suspect) VALUES ",
+		row: "(" + marks(7) + ")"}.cache()
+	deleteReady = texts{head: "DELETE FROM ready WHERE (lane, rank, run_at, seq) IN (VALUES ",
+		row: "(" + marks(4) + ")", tail: ")"}.cache()
+)
+
+// saveClaims moves rows from ready to owned.
+func (t *tx) saveClaims(changes []daybook.Change) error {
+	return inChunks(len(changes), func(from, size int) error {
+		owned := make([]driver.Value, 0, size*7)
+		ready := make([]driver.Value, 0, size*4)
+		for _, c := range changes[from : from+size] {
+			session, err := t.sessionNumber(c.Now.Session)
+			if err != nil {
+				return err
+			}
+			key, err := t.readyKey(c.Was)
+			if err != nil {
+				return err
+			}
+			ready = append(ready, key...)
+			owned = append(owned, c.Now.Ref, c.Now.Generation, session, int64(c.Now.ClaimedAt),
+				int64(c.Now.Deadline()), c.Now.GrantedAt, flag(c.Now.Suspect()))
+		}
+		n, err := t.q.exec(deleteReady[size], ready...)
+		if err == nil {
+			err = sure(n, int64(size), "claims")
+		}
+		if err == nil {
+			_, err = t.q.exec(insertOwned[size], owned...)
+		}
+		return err
+	})
+}
+
+// readyKey is where a waiting job's row is in ready.
+func (v *view) readyKey(j daybook.Job) ([]driver.Value, error) {
+	lane, err := v.queueNumber(j.Queue)
+	if j.HeldBy != "" {
+		lane = -lane
+	}
+	return []driver.Value{lane, rank(j.Priority), int64(j.RunAt), j.Ref}, err
+}
+
+var (
+	insertSuccess = texts{head: `INSERT INTO ended (seq, generation, through, session, outcome, claimed_at, ended_at,
+		started_at, result) VALUES `, row: "(" + marks(9) + ")"}.cache()
+	// The owner is in the statement: a claim that was revoked or given again
+	// since it was read is not deleted, and the count tells.
+	deleteOwned = texts{head: "WITH o (seq, generation, session) AS (VALUES ", row: "(?, ?, ?)",
+		tail: `) DELETE FROM owned WHERE seq IN (SELECT w.seq FROM o CROSS JOIN owned w
+			ON w.seq = o.seq AND w.generation = o.generation AND w.session = o.session)`}.cache()
+)
+
+// saveSuccesses moves rows from owned to ended.
+func (t *tx) saveSuccesses(changes []daybook.Change) error {
+	return inChunks(len(changes), func(from, size int) error {
+		owned := make([]driver.Value, 0, size*3)
+		ended := make([]driver.Value, 0, size*9)
+		for _, c := range changes[from : from+size] {
+			session, err := t.sessionNumber(c.Was.Session)
+			if err != nil {
+				return err
+			}
+			a := c.Attempt
+			owned = append(owned, c.Was.Ref, c.Was.Generation, session)
+			ended = append(ended, c.Was.Ref, a.Generation, a.Through, session, outcomeCode(a.Outcome), int64(a.ClaimedAt),
+				int64(a.EndedAt), null(a.StartedAt), nullJSON(a.Result))
+		}
+		n, err := t.q.exec(deleteOwned[size], owned...)
+		if err == nil {
+			err = sure(n, int64(size), "completions")
+		}
+		if err == nil {
+			_, err = t.q.exec(insertSuccess[size], ended...)
+		}
+		return err
+	})
+}
+
+// saveSlow carries out one change of any kind.
+func (t *tx) saveSlow(c daybook.Change, queue int64) error {
+	if err := t.leave(c); err != nil {
+		return err
+	}
+	if c.Was.State == daybook.Running && c.Now.State == daybook.Running {
+		if err := t.saveAsked(c); err != nil {
+			return err
+		}
+	} else if err := t.saveJob(c); err != nil {
+		return err
+	}
+	if c.Now.State == daybook.Waiting {
+		key, err := t.readyKey(c.Now)
+		if err != nil {
+			return err
+		}
+		if _, err := t.q.exec(`INSERT INTO ready (lane, rank, run_at, seq, suspect, expires_at) VALUES (?, ?, ?, ?, ?, ?)`,
+			append(key, flag(c.Now.Suspect()), null(c.Now.ExpiresAt))...); err != nil {
+			return err
+		}
+	}
+	return t.saveBeside(c)
+}
+
+// leave takes the job out of the table that says where it is.
+func (t *tx) leave(c daybook.Change) error {
+	switch {
+	case c.Was.State == daybook.Waiting:
+		key, err := t.readyKey(c.Was)
+		if err != nil {
+			return err
+		}
+		n, err := t.q.exec("DELETE FROM ready WHERE lane = ? AND rank = ? AND run_at = ? AND seq = ?", key...)
+		if err != nil {
+			return err
+		}
+		return sure(n, 1, "waiting jobs")
+	case c.Was.State == daybook.Running && c.Now.State != daybook.Running:
+		session, err := t.sessionNumber(c.Was.Session)
+		if err != nil {
+			return err
+		}
+		n, err := t.q.exec("DELETE FROM owned WHERE seq = ? AND generation = ? AND session = ?",
+			c.Was.Ref, c.Was.Generation, session)
+		if err != nil {
+			return err
+		}
+		return sure(n, 1, "running jobs")
+	}
+	return nil
+}
+
+func (t *tx) saveAsked(c daybook.Change) error {
+	session, err := t.sessionNumber(c.Was.Session)
+	if err != nil {
+		return err
+	}
+	n, err := t.q.exec("UPDATE owned SET cancel_requested_at = ? WHERE seq = ? AND generation = ? AND session = ?",
+		null(c.Now.CancelRequestedAt), c.Was.Ref, c.Was.Generation, session)
+	if err != nil {
+		return err
+	}
+	return sure(n, 1, "running jobs")
+}
+
+// saveJob writes what the job's own row tells of slow moves. Its generation
+// there is that of the last slow move, so a running job's row has an older
+// one; the owned row that leave deleted held the current one.
+func (t *tx) saveJob(c daybook.Change) error {
+	now, was := c.Now, c.Was
+	guard, generation := "generation = ?", was.Generation
+	if was.State == daybook.Running {
+		guard = "generation < ?"
+	}
+	n, err := t.q.exec(`UPDATE job SET state = ?, run_at = ?, expires_at = ?, generation = ?, failures = ?, crashes = ?,
+		first_claimed_at = ?, ended_at = ?, reason = ?, held_by = ?, result = ? WHERE seq = ? AND state = ? AND `+guard,
+		slowCode(now.State), int64(now.RunAt), null(now.ExpiresAt), now.Generation, int64(now.Failures), int64(now.Crashes),
+		null(now.FirstClaimedAt), null(now.EndedAt), nullText(now.Reason), nullText(now.HeldBy), nullJSON(now.Result),
+		was.Ref, slowCode(was.State), generation)
+	if err != nil {
+		return err
+	}
+	return sure(n, 1, "jobs")
+}
+
+// saveBeside writes what goes with a change: attempt, effect and event.
+func (t *tx) saveBeside(c daybook.Change) error {
+	if c.Attempt != nil {
+		if err := t.saveAttempt(c); err != nil {
+			return err
+		}
+	}
+	if e := c.Effect; e != nil {
+		if _, err := t.q.exec(`INSERT INTO effect (seq, name, policy, state, generation, round, key, begun_at, ended_at,
+			settled_by, doubled, result) VALUES (`+marks(12)+`) ON CONFLICT DO UPDATE SET state = excluded.state,
+			generation = excluded.generation, begun_at = excluded.begun_at, ended_at = excluded.ended_at,
+			settled_by = excluded.settled_by, doubled = excluded.doubled, result = excluded.result`,
+			c.Was.Ref, e.Name, string(e.Policy), string(e.State), e.Generation, int64(e.Round), e.Key, int64(e.BegunAt),
+			null(e.EndedAt), nullText(e.SettledBy), flag(e.Doubled), nullJSON(e.Result)); err != nil {
+			return err
+		}
+	}
+	if e := c.Event; e != nil {
+		_, err := t.q.exec(`INSERT INTO event (seq, at, what, generation, actor, reason, detail) VALUES (`+marks(7)+`)`,
+			c.Was.Ref, int64(e.At), e.What, nullInt(e.Generation), nullText(e.Actor), nullText(e.Reason), nullText(e.Detail))
+		return err
+	}
+	return nil
+}
+
+// saveAttempt appends the attempt that a change ended, and folds the two
+// before it when both are plain releases: the newest stays as it is, so that a
+// repeated report finds it.
+func (t *tx) saveAttempt(c daybook.Change) error {
+	if c.Attempt.Outcome == daybook.OutcomeReleased && !c.Was.Ledger {
+		if err := t.fold(c.Was.Ref); err != nil {
+			return err
+		}
+	}
+	return t.insertAttempt(c.Was.Ref, *c.Attempt)
+}
+
+func (t *tx) insertAttempt(seq int64, a daybook.Attempt) error {
+	session, err := t.sessionNumber(a.Session)
+	if err != nil {
+		return err
+	}
+	var p daybook.Problem
+	if a.Error != nil {
+		p = *a.Error
+	}
+	_, err = t.q.exec(`INSERT INTO ended (seq, generation, through, session, outcome, claimed_at, ended_at, started_at, first,
+		count, worker, why, error, error_kind, trace, cut, result) VALUES (`+marks(17)+`)`,
+		seq, a.Generation, a.Through, session, outcomeCode(a.Outcome), int64(a.ClaimedAt), int64(a.EndedAt), null(a.StartedAt),
+		nullInt(a.First), nullInt(a.Count), nullText(a.Worker), nullText(a.Why), errorText(a.Error), nullText(p.Kind),
+		nullText(p.Trace), flag(p.Cut), nullJSON(a.Result))
+	return err
+}
+
+func errorText(p *daybook.Problem) driver.Value {
+	if p == nil {
+		return nil
+	}
+	return p.Text
+}
+
+func (t *tx) fold(seq int64) error {
+	two, err := t.attempts("WHERE e.seq = ? ORDER BY e.generation DESC LIMIT 2", seq)
+	if err != nil || len(two) < 2 {
+		return err
+	}
+	folded, ok := two[0].Fold(two[1])
+	if !ok {
+		return nil
+	}
+	for _, a := range two {
+		if _, err := t.q.exec("DELETE FROM ended WHERE seq = ? AND generation = ?", seq, a.Generation); err != nil {
+			return err
+		}
+	}
+	return t.insertAttempt(seq, folded)
+}
+
+// SaveOwned writes start and progress of running jobs.
+func (t *tx) SaveOwned(_ context.Context, jobs []daybook.Job) error {
+	for _, j := range jobs {
+		session, err := t.sessionNumber(j.Session)
+		if err != nil {
+			return err
+		}
+		n, err := t.q.exec("UPDATE owned SET started_at = ? WHERE seq = ? AND generation = ? AND session = ?",
+			null(j.StartedAt), j.Ref, j.Generation, session)
+		if err == nil {
+			err = sure(n, 1, "running jobs")
+		}
+		if err == nil && j.Progress != nil {
+			_, err = t.q.exec(`INSERT INTO progress (seq, generation, progress) VALUES (?, ?, ?) ON CONFLICT DO UPDATE
+				SET generation = excluded.generation, progress = excluded.progress`, j.Ref, j.Generation, string(j.Progress))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SaveCall remembers what a claim call was given.
+func (t *tx) SaveCall(_ context.Context, call daybook.ID, s daybook.Session, jobs []daybook.Job) error {
+	given := make([][2]int64, len(jobs))
+	for i, j := range jobs {
+		given[i] = [2]int64{j.Ref, j.Generation}
+	}
+	doc, err := json.Marshal(given)
+	if err != nil {
+		return fmt.Errorf("writing a call: %w", err)
+	}
+	_, err = t.q.exec("INSERT INTO call (id, session, at, given) VALUES (?, ?, ?, ?)", blob(call), s.Ref, int64(t.now), string(doc))
+	return err
+}
