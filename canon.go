@@ -103,14 +103,13 @@ func (p *jsonReader) emit(b ...byte) {
 }
 
 func (p *jsonReader) value(depth int) error {
-	if depth > ArgsDepthMax {
-		return p.bad("nests deeper than %d", ArgsDepthMax)
-	}
 	p.space()
 	if p.pos == len(p.doc) {
 		return p.bad("ends where a JSON value is wanted")
 	}
 	switch c := p.doc[p.pos]; {
+	case (c == '{' || c == '[') && depth == ArgsDepthMax:
+		return p.bad("nests deeper than %d", ArgsDepthMax)
 	case c == '{':
 		return p.object(depth)
 	case c == '[':

@@ -126,7 +126,8 @@ const (
 	due        = `AND r.run_at <= ? AND (r.expires_at IS NULL OR r.expires_at > ?) `
 	inOrder    = `ORDER BY r.run_at, r.seq LIMIT ?`
 	eligibleIn = candidate + `AND r.rank = ? ` + due + `AND r.suspect = 0 `
-	suspectsIn = candidate + due + `AND r.suspect <> 0 `
+	suspectsIn = "SELECT " + jobColumns + `, j.args FROM ready r INDEXED BY ready_suspect CROSS JOIN job j ON j.seq = r.seq
+		WHERE r.suspect <> 0 AND r.lane = ? ` + due
 )
 
 // find lets the pure move decide about each candidate of a query, up to most.

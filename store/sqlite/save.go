@@ -37,40 +37,44 @@ func (t *tx) Save(_ context.Context, changes []daybook.Change) error {
 	return t.saveSuccesses(successes)
 }
 
-var (
-	insertOwned = texts{head: "INSERT INTO owned (seq, generation, session, claimed_at, deadline, granted, suspect) VALUES ",
-		row: "(" + marks(7) + ")"}.cache()
-	deleteReady = texts{head: "DELETE FROM ready WHERE (lane, rank, run_at, seq) IN (VALUES ",
-		row: "(" + marks(4) + ")", tail: ")"}.cache()
-)
+var insertOwned = texts{head: "INSERT INTO owned (seq, generation, session, claimed_at, deadline, granted, suspect) VALUES ",
+	row: "(" + marks(7) + ")"}.cache()
+
+// deleteReady takes one waiting row away. One row a statement: a list of row
+// values would make SQLite scan the table.
+const deleteReady = "DELETE FROM ready WHERE lane = ? AND rank = ? AND run_at = ? AND seq = ?"
 
 // saveClaims moves rows from ready to owned.
 func (t *tx) saveClaims(changes []daybook.Change) error {
 	return inChunks(len(changes), func(from, size int) error {
 		owned := make([]driver.Value, 0, size*7)
-		ready := make([]driver.Value, 0, size*4)
 		for _, c := range changes[from : from+size] {
 			session, err := t.sessionNumber(c.Now.Session)
 			if err != nil {
 				return err
 			}
-			key, err := t.readyKey(c.Was)
-			if err != nil {
+			if err := t.unready(c.Was); err != nil {
 				return err
 			}
-			ready = append(ready, key...)
 			owned = append(owned, c.Now.Ref, c.Now.Generation, session, int64(c.Now.ClaimedAt),
 				int64(c.Now.Deadline()), c.Now.GrantedAt, flag(c.Now.Suspect()))
 		}
-		n, err := t.q.exec(deleteReady[size], ready...)
-		if err == nil {
-			err = sure(n, int64(size), "claims")
-		}
-		if err == nil {
-			_, err = t.q.exec(insertOwned[size], owned...)
-		}
+		_, err := t.q.exec(insertOwned[size], owned...)
 		return err
 	})
+}
+
+// unready takes a waiting job's row out of ready.
+func (t *tx) unready(j daybook.Job) error {
+	key, err := t.readyKey(j)
+	if err != nil {
+		return err
+	}
+	n, err := t.q.exec(deleteReady, key...)
+	if err != nil {
+		return err
+	}
+	return sure(n, 1, "waiting jobs")
 }
 
 // readyKey is where a waiting job's row is in ready.
@@ -147,15 +151,7 @@ func (t *tx) saveSlow(c daybook.Change, queue int64) error {
 func (t *tx) leave(c daybook.Change) error {
 	switch {
 	case c.Was.State == daybook.Waiting:
-		key, err := t.readyKey(c.Was)
-		if err != nil {
-			return err
-		}
-		n, err := t.q.exec("DELETE FROM ready WHERE lane = ? AND rank = ? AND run_at = ? AND seq = ?", key...)
-		if err != nil {
-			return err
-		}
-		return sure(n, 1, "waiting jobs")
+		return t.unready(c.Was)
 	case c.Was.State == daybook.Running && c.Now.State != daybook.Running:
 		session, err := t.sessionNumber(c.Was.Session)
 		if err != nil {

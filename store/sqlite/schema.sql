@@ -62,7 +62,7 @@ CREATE TABLE ready (
     PRIMARY KEY (lane, rank, run_at, seq)
 ) WITHOUT ROWID;
 CREATE INDEX ready_expiry  ON ready (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX ready_suspect ON ready (lane, rank, run_at) WHERE suspect <> 0;
+CREATE INDEX ready_suspect ON ready (lane, run_at) WHERE suspect <> 0;
 
 CREATE TABLE owned (
     seq                 INTEGER PRIMARY KEY,

@@ -2,7 +2,6 @@ package storetest
 
 import "testing"
 
-func runContract(t *testing.T, open opener)   {}
 func runCases(t *testing.T, open opener)      {}
 func runModel(t *testing.T, open opener)      {}
 func runRace(t *testing.T, open opener)       {}
