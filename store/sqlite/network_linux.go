@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"errors"
-	"path/filepath"
 	"syscall"
 
 	"github.com/daybookdev/daybook"
@@ -27,7 +26,7 @@ var networks = map[int64]string{
 
 // refuseNetwork refuses a path on a network file system.
 func refuseNetwork(path string) error {
-	name, err := networkOf(filepath.Dir(path))
+	name, err := networkOf(dirOf(path))
 	if err != nil || name == "" {
 		return nil // a folder that isn't there is the open's own error
 	}
@@ -43,4 +42,10 @@ func networkOf(dir string) (string, error) {
 		}
 		return networks[int64(uint32(st.Type))], err
 	}
+}
+
+func freeSpace(dir string) (uint64, error) {
+	var st syscall.Statfs_t
+	err := syscall.Statfs(dir, &st)
+	return st.Bavail * uint64(st.Bsize), err
 }

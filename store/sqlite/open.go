@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -232,6 +233,8 @@ func (s *Store) shut() {
 func closedError() error {
 	return daybook.Fail(daybook.CodeUnavailable, "the book is closed")
 }
+
+func dirOf(path string) string { return filepath.Dir(path) }
 
 // of finds the SQLite store under a book.
 func of(book *daybook.Book) (*Store, error) {

@@ -49,21 +49,11 @@ func (s *stage) request(l *line) daybook.Request {
 	return r
 }
 
-// import NAME held=WHO: what a cutover does, a job that claims don't see.
-func (s *stage) imported(l *line) string {
-	name := l.name()
-	n, err := s.request(l).Prepare()
-	if err != nil {
-		return s.answer("", err)
-	}
-	n.Job.HeldBy = l.text("held", "")
-	s.called(name, n.Job.ID)
-	s.jobs[name] = n.Job.ID
-	err = s.w.book.Store().Write(s.w.ctx, "importing", func(tx daybook.Tx) error {
-		_, err := tx.Enqueue(s.w.ctx, []daybook.NewJob{n})
-		return err
-	})
-	return s.answer("held by "+n.Job.HeldBy, err)
+// hold JOB by=WHO: what a cutover does, so that claims don't see the job.
+func (s *stage) hold(l *line) string {
+	id, by := s.job(l.name()), l.text("by", "cutover")
+	s.w.hold(id, by)
+	return "held by " + by
 }
 
 // session NAME [worker lease starts].
