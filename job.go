@@ -44,7 +44,7 @@ type Job struct {
 	StartedAt      Time   `json:"-"` // a recorded start of the running attempt
 	GrantedAt      int64  `json:"-"` // the session's count of listing renewals at the grant
 	OpenEffect     string `json:"-"` // the first effect that is open, or ""
-	Ledger         bool   `json:"-"` // has any effect recorded
+	Ledger         bool   `json:"-"` // its handler recorded an effect
 	Ref            int64  `json:"-"` // the store's own handle of the row
 }
 

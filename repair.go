@@ -16,29 +16,39 @@ const repairBatch = 200
 // EndExpiredSessions ends sessions whose lease is past, or marks them when the
 // pass can't be sure. It returns how many it ended and marked.
 func (b *Book) EndExpiredSessions(ctx context.Context, c Certainty) (ended, marked int, err error) {
-	err = b.write(ctx, "ending expired sessions", func(tx Tx) error {
-		ended, marked = 0, 0
-		sessions, err := tx.Sessions(ctx, SessionFilter{Expired: tx.Now(), Limit: repairBatch})
-		if err != nil {
+	for {
+		var e, m int
+		err = b.write(ctx, "ending expired sessions", func(tx Tx) (err error) {
+			e, m, err = endExpired(ctx, tx, c)
 			return err
+		})
+		ended, marked = ended+e, marked+m
+		if err != nil || e < repairBatch {
+			return ended, marked, err
 		}
-		for _, s := range sessions {
-			next, changed := s.Expiry(tx.Now(), c)
-			if !changed {
-				continue
-			}
-			if _, err := tx.SaveSession(ctx, next); err != nil {
-				return err
-			}
-			if next.Live() {
-				marked++
-			} else {
-				ended++
-			}
+	}
+}
+
+func endExpired(ctx context.Context, tx Tx, c Certainty) (ended, marked int, err error) {
+	sessions, err := tx.Sessions(ctx, SessionFilter{Expired: tx.Now(), Limit: repairBatch})
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, s := range sessions {
+		next, changed := s.Expiry(tx.Now(), c)
+		if !changed {
+			continue
 		}
-		return nil
-	})
-	return ended, marked, err
+		if _, err := tx.SaveSession(ctx, next); err != nil {
+			return 0, 0, err
+		}
+		if next.Live() {
+			marked++
+		} else {
+			ended++
+		}
+	}
+	return ended, marked, nil
 }
 
 // repair walks everything a finding answers, a batch a transaction. move

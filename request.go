@@ -221,6 +221,32 @@ func (n NewJob) Enqueue(now Time) Job {
 	return j
 }
 
+// Arrival is how a job comes in from another system.
+type Arrival struct {
+	Origin Origin
+	HeldBy string // who lets it go later; "" runs at once
+	Aside  Reason // set aside for a person instead of waiting; "" waits
+	// OwnerDied says that its owner in the old system was lost while it ran,
+	// so nobody knows what happened outside.
+	OwnerDied bool
+}
+
+// Import is the first move of a job that moved in: its due time is kept, and
+// its origin makes a second import of it recognisable.
+func (n NewJob) Import(a Arrival, now Time) Change {
+	j := n.Enqueue(now)
+	j.Origin, j.HeldBy = &a.Origin, a.HeldBy
+	c := Change{Event: &Event{At: now, What: "imported", Detail: "from " + a.Origin.System + " id " + a.Origin.ID}}
+	if a.Aside != "" {
+		j = j.setAside(a.Aside, now)
+	}
+	if a.OwnerDied {
+		c.Effect = handlerEffect(j, now)
+		j.OpenEffect = HandlerEffect
+	}
+	return Job{}.becomes(MoveImport, j, c)
+}
+
 // KeyRecord binds a request key to a job. It outlives the job's row, so that a
 // late repeat of the request is still answered with the same job.
 type KeyRecord struct {

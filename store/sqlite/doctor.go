@@ -104,19 +104,19 @@ func doctorBook(c *conn, now daybook.Time, note noter) error {
 	}
 	note("counting rows older than an hour", fmt.Sprint(num(unfolded)), num(unfolded) == 0,
 		"no reconciler runs: start daybook work or daybook reconcile")
-	v := &view{q: c, names: newNames(), now: now}
-	behind, err := v.Setting(nil, daybook.SettingBookBehind)
+	const setting = "SELECT value FROM setting WHERE name = ?"
+	behind, err := one(c, setting, daybook.SettingBookBehind)
 	if err != nil {
 		return err
 	}
-	note("lost commits", orNone(behind), behind == "",
+	note("lost commits", orNone(text(behind)), behind == nil,
 		"an owner held a generation that the book never gave: commits were lost; run daybook schema restored --since TIME")
-	pass, err := v.Setting(nil, daybook.SettingPass)
+	pass, err := one(c, setting, daybook.SettingPass)
 	if err != nil {
 		return err
 	}
-	last, err := daybook.ParseTime("pass", pass)
-	note("last reconciler's pass", orNone(pass), err == nil && now.Sub(last) < 10*time.Minute,
+	last, err := daybook.ParseTime("pass", text(pass))
+	note("last reconciler's pass", orNone(text(pass)), err == nil && now.Sub(last) < 10*time.Minute,
 		"no reconciler runs: start daybook work or daybook reconcile")
 	return nil
 }

@@ -15,12 +15,16 @@ import (
 func (t *tx) Save(_ context.Context, changes []daybook.Change) error {
 	var claims, successes []daybook.Change
 	for _, c := range changes {
-		queue, err := t.queueNumber(c.Now.Queue)
+		queue, err := t.makeQueue(c.Now.Queue)
 		if err != nil {
 			return err
 		}
 		t.count(queue, c.Delta(), c.Eligible(t.now))
 		switch {
+		case c.Was.State == "":
+			if err := t.saveArrival(c); err != nil {
+				return err
+			}
 		case c.Move == daybook.MoveClaim:
 			claims = append(claims, c)
 		case c.Move == daybook.MoveComplete:
@@ -135,14 +139,54 @@ func (t *tx) saveSlow(c daybook.Change, queue int64) error {
 		return err
 	}
 	if c.Now.State == daybook.Waiting {
-		key, err := t.readyKey(c.Now)
-		if err != nil {
+		if err := t.enready(c.Now); err != nil {
 			return err
 		}
-		if _, err := t.q.exec(`INSERT INTO ready (lane, rank, run_at, seq, suspect, expires_at) VALUES (?, ?, ?, ?, ?, ?)`,
-			append(key, flag(c.Now.Suspect()), null(c.Now.ExpiresAt))...); err != nil {
-			return err
-		}
+	}
+	return t.saveBeside(c)
+}
+
+// enready puts a waiting job's row into ready.
+func (t *tx) enready(j daybook.Job) error {
+	key, err := t.readyKey(j)
+	if err != nil {
+		return err
+	}
+	_, err = t.q.exec(`INSERT INTO ready (lane, rank, run_at, seq, suspect, expires_at) VALUES (?, ?, ?, ?, ?, ?)`,
+		append(key, flag(j.Suspect()), null(j.ExpiresAt))...)
+	return err
+}
+
+// saveArrival inserts a job that moved in. Its origin is unique: a second
+// import of it is refused by the index.
+func (t *tx) saveArrival(c daybook.Change) error {
+	j := c.Now
+	origin, err := json.Marshal(j.Origin)
+	if err != nil {
+		return fmt.Errorf("writing an origin: %w", err)
+	}
+	last, err := one(t.q, "SELECT max(seq) FROM job")
+	if err != nil {
+		return err
+	}
+	queue, err := t.makeQueue(j.Queue)
+	if err != nil {
+		return err
+	}
+	c.Now.Ref, c.Was.Ref = num(last)+1, num(last)+1
+	n, err := t.q.exec(`INSERT INTO job (seq, id, queue, kind, rank, state, run_at, max_failures, set_aside_lost, timeout,
+		enqueued_at, expires_at, key, ended_at, reason, held_by, origin, args) VALUES (`+marks(18)+`) ON CONFLICT DO NOTHING`,
+		c.Now.Ref, blob(j.ID), queue, j.Kind, rank(j.Priority), slowCode(j.State), int64(j.RunAt), int64(j.MaxFailures),
+		flag(j.OnLost == daybook.LostSetAside), j.Timeout.Microseconds(), int64(j.EnqueuedAt), null(j.ExpiresAt), nullText(j.Key),
+		null(j.EndedAt), nullText(j.Reason), nullText(j.HeldBy), string(origin), string(j.Args))
+	if err == nil {
+		err = sure(n, 1, "new origins")
+	}
+	if err == nil && j.State == daybook.Waiting {
+		err = t.enready(c.Now)
+	}
+	if err != nil {
+		return err
 	}
 	return t.saveBeside(c)
 }

@@ -49,7 +49,7 @@ func (v *view) scanJob(row []driver.Value) (daybook.Job, error) {
 		Timeout: time.Duration(num(row[9])) * time.Microsecond, EnqueuedAt: at(row[10]), ExpiresAt: at(row[11]),
 		Key: text(row[12]), Generation: num(row[13]), Failures: int(num(row[14])), Crashes: int(num(row[15])),
 		FirstClaimedAt: at(row[16]), EndedAt: at(row[17]), Reason: daybook.Reason(text(row[18])), HeldBy: text(row[19]),
-		Ledger: num(row[21]) > 0}
+		Ledger: num(row[21]) > 0} // complete looks closer
 	if code := num(row[5]); code > 0 && code < int64(len(slowStates)) {
 		j.State = slowStates[code]
 	}
@@ -99,9 +99,14 @@ func (v *view) complete(j *daybook.Job) error {
 	if !j.Ledger {
 		return nil
 	}
-	name, err := one(v.q, "SELECT name FROM effect WHERE seq = ? AND state = 'open' ORDER BY name LIMIT 1", j.Ref)
-	j.OpenEffect = text(name)
-	return err
+	j.Ledger = false // the effect that a loss leaves is not the handler's own
+	return v.q.rows("SELECT name, state FROM effect WHERE seq = ? ORDER BY name", []driver.Value{j.Ref}, func(row []driver.Value) error {
+		j.Ledger = j.Ledger || text(row[0]) != daybook.HandlerEffect
+		if j.OpenEffect == "" && text(row[1]) == string(daybook.EffectIsOpen) {
+			j.OpenEffect = text(row[0])
+		}
+		return nil
+	})
 }
 
 // Outcome codes in ended.outcome; the first is the one that ended_success has.
