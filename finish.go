@@ -161,20 +161,24 @@ func distinct(outcomes []Outcome, of []int) (round, rest []int) {
 }
 
 func (b *Book) finish(ctx context.Context, outcomes []Outcome, answers []Answer, round []int) error {
-	ids := make([]ID, len(round))
-	for n, i := range round {
-		ids[n] = outcomes[i].Job
-	}
 	rings := ringer{}
 	var refusals []Refusal
 	err := b.write(ctx, "recording outcomes", func(tx Tx) error {
 		refusals = refusals[:0]
+		rest, err := completeSets(ctx, tx, outcomes, answers, round)
+		if err != nil {
+			return err
+		}
+		ids := make([]ID, len(rest))
+		for n, i := range rest {
+			ids[n] = outcomes[i].Job
+		}
 		jobs, err := tx.Lock(ctx, ids)
 		if err != nil {
 			return err
 		}
-		changes := make([]Change, 0, len(round))
-		for n, i := range round {
+		changes := make([]Change, 0, len(rest))
+		for n, i := range rest {
 			o := outcomes[i].normal()
 			c, err := o.move(jobs[n], tx.Now(), b.opts.Random())
 			if err == nil {
@@ -197,6 +201,41 @@ func (b *Book) finish(ctx context.Context, outcomes []Outcome, answers []Answer,
 	}
 	b.ring(ctx, rings)
 	return b.keepRefusals(ctx, refusals)
+}
+
+// completeSets lets the store complete each session's successes as one set,
+// if it can, and returns what is left to decide one by one.
+func completeSets(ctx context.Context, tx Tx, outcomes []Outcome, answers []Answer, round []int) (rest []int, err error) {
+	completer, ok := tx.(Completer)
+	if !ok {
+		return round, nil
+	}
+	sets := map[ID][]int{}
+	for _, i := range round {
+		if o := outcomes[i]; o.Kind == OutcomeSucceeded && o.normal().Kind == OutcomeSucceeded {
+			sets[o.Owner.Session] = append(sets[o.Owner.Session], i)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	for session, set := range sets {
+		successes := make([]Outcome, len(set))
+		for n, i := range set {
+			successes[n] = outcomes[i]
+		}
+		all, err := completer.Complete(ctx, session, successes)
+		if err != nil {
+			return nil, err
+		}
+		if !all {
+			rest = append(rest, set...)
+			continue
+		}
+		for _, i := range set {
+			answers[i] = Answer{Job: outcomes[i].Job, State: Succeeded}
+		}
+	}
+	return rest, nil
 }
 
 // answer is for an outcome that the job's state refused.

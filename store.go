@@ -70,6 +70,15 @@ type Tx interface {
 	Sweep(ctx context.Context, c Cutoffs, limit int) (int, error)
 }
 
+// Completer is a Tx that carries out many plain successes of one session as one
+// set. It must do exactly what Job.Complete decides for each of them, and the
+// conformance suite holds it to that. When any of them is not plain (its owner
+// was replaced, an effect is open, the job is unknown) it changes nothing and
+// answers false, and the caller goes one by one.
+type Completer interface {
+	Complete(ctx context.Context, session ID, successes []Outcome) (all bool, err error)
+}
+
 // View is one snapshot of the book.
 type View interface {
 	// Now is the database's clock, fixed for the transaction.

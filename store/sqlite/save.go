@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/daybookdev/daybook"
 )
@@ -35,14 +36,17 @@ func (t *tx) Save(_ context.Context, changes []daybook.Change) error {
 			}
 		}
 	}
+	if err := t.unreadyAll(claims); err != nil {
+		return err
+	}
 	if err := t.saveClaims(claims); err != nil {
 		return err
 	}
 	return t.saveSuccesses(successes)
 }
 
-var insertOwned = texts{head: "INSERT INTO owned (seq, generation, session, claimed_at, deadline, granted, suspect) VALUES ",
-	row: "(" + marks(7) + ")"}.cache()
+var insertOwned = texts{head: "INSERT INTO owned (seq, generation, session, queue, claimed_at, deadline, granted, suspect) VALUES ",
+	row: "(" + marks(8) + ")"}.cache()
 
 // deleteReady takes one waiting row away. One row a statement: a list of row
 // values would make SQLite scan the table.
@@ -51,21 +55,81 @@ const deleteReady = "DELETE FROM ready WHERE lane = ? AND rank = ? AND run_at = 
 // saveClaims moves rows from ready to owned.
 func (t *tx) saveClaims(changes []daybook.Change) error {
 	return inChunks(len(changes), func(from, size int) error {
-		owned := make([]driver.Value, 0, size*7)
+		owned := make([]driver.Value, 0, size*8)
 		for _, c := range changes[from : from+size] {
 			session, err := t.sessionNumber(c.Now.Session)
 			if err != nil {
 				return err
 			}
-			if err := t.unready(c.Was); err != nil {
+			queue, err := t.queueNumber(c.Now.Queue)
+			if err != nil {
 				return err
 			}
-			owned = append(owned, c.Now.Ref, c.Now.Generation, session, int64(c.Now.ClaimedAt),
+			owned = append(owned, c.Now.Ref, c.Now.Generation, session, queue, int64(c.Now.ClaimedAt),
 				int64(c.Now.Deadline()), c.Now.GrantedAt, flag(c.Now.Suspect()))
 		}
 		_, err := t.q.exec(insertOwned[size], owned...)
 		return err
 	})
+}
+
+// deleteRange takes a run of neighbours away: claims come in the order of ready.
+const deleteRange = `DELETE FROM ready WHERE lane = ? AND rank = ? AND (run_at, seq) >= (?, ?) AND (run_at, seq) <= (?, ?)`
+
+// unreadyAll takes claimed rows out of ready: as a range where they are all
+// that the range holds, else one by one.
+func (t *tx) unreadyAll(claims []daybook.Change) error {
+	for len(claims) > 0 {
+		n := 1
+		first := claims[0].Was
+		for n < len(claims) && neighbours(claims[n-1].Was, claims[n].Was) {
+			n++
+		}
+		if n < 8 {
+			if err := t.unready(first); err != nil {
+				return err
+			}
+			claims = claims[1:]
+			continue
+		}
+		if err := t.unreadyRange(claims[:n]); err != nil {
+			return err
+		}
+		claims = claims[n:]
+	}
+	return nil
+}
+
+// neighbours reports whether b may stand behind a in one range of ready.
+func neighbours(a, b daybook.Job) bool {
+	return a.Queue == b.Queue && a.Priority == b.Priority && a.HeldBy == b.HeldBy &&
+		(a.RunAt < b.RunAt || a.RunAt == b.RunAt && a.Ref < b.Ref)
+}
+
+func (t *tx) unreadyRange(claims []daybook.Change) error {
+	first, err := t.readyKey(claims[0].Was)
+	if err != nil {
+		return err
+	}
+	last := claims[len(claims)-1].Was
+	args := append(first, int64(last.RunAt), last.Ref)
+	n, err := one(t.q, "SELECT count(*) "+strings.TrimPrefix(deleteRange, "DELETE "), args...)
+	if err != nil {
+		return err
+	}
+	if num(n) != int64(len(claims)) { // others stand between: suspects, other kinds, expired ones
+		for _, c := range claims {
+			if err := t.unready(c.Was); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	changed, err := t.q.exec(deleteRange, args...)
+	if err != nil {
+		return err
+	}
+	return sure(changed, int64(len(claims)), "waiting jobs")
 }
 
 // unready takes a waiting job's row out of ready.

@@ -68,6 +68,7 @@ CREATE TABLE owned (
     seq                 INTEGER PRIMARY KEY,
     generation          INTEGER NOT NULL,
     session             INTEGER NOT NULL,          -- session.n
+    queue               INTEGER NOT NULL,          -- queue.n, so that a completion counts without the job
     claimed_at          INTEGER NOT NULL,
     deadline            INTEGER NOT NULL,          -- claimed_at + the job's run limit
     granted             INTEGER NOT NULL,          -- the session's listing renewals at the grant

@@ -59,14 +59,8 @@ func rowOf(j daybook.Job) row {
 	return c
 }
 
-// fataler is a test or a step of a random run.
-type fataler interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
-
 // compareJobs ends the test when the store has another row than the moves made.
-func compareJobs(t fataler, what string, got, want daybook.Job) {
+func compareJobs(t tb, what string, got, want daybook.Job) {
 	t.Helper()
 	if g, w := rowOf(got), rowOf(want); g != w {
 		t.Fatalf("%s: job %s:\n got %s\nwant %s", what, want.ID, fmt.Sprintf("%+v", g), fmt.Sprintf("%+v", w))

@@ -59,7 +59,7 @@ func saveSessionMakes(w *world) {
 }
 
 // compareSessions ends the test when two sessions differ in what is stored.
-func compareSessions(t fataler, what string, got, want daybook.Session) {
+func compareSessions(t tb, what string, got, want daybook.Session) {
 	t.Helper()
 	type row struct {
 		id                                   daybook.ID

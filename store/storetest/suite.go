@@ -104,7 +104,7 @@ func eachOnFile(t *testing.T, open opener, tests []test) {
 // test ends.
 func newWorld(t *testing.T, open opener, o Options) *world {
 	t.Helper()
-	w := &world{T: t, ctx: t.Context(), clock: newClock(), open: open, opts: o}
+	w := &world{tb: t, t: t, ctx: t.Context(), clock: newClock(), open: open, opts: o}
 	w.opts.Now = w.clock.now
 	w.book = open(t, w.opts)
 	t.Cleanup(func() {
@@ -121,6 +121,6 @@ func (w *world) again() *world {
 		w.Fatal("a book without a path can't be opened twice")
 	}
 	other := *w
-	other.book = w.open(w.T, w.opts)
+	other.book = w.open(w.t, w.opts)
 	return &other
 }

@@ -2,14 +2,13 @@ package storetest
 
 import (
 	"context"
-	"testing"
 
 	"github.com/daybookdev/daybook"
 )
 
 // verify runs the checker over the whole book and fails the test on what it
 // finds.
-func verify(t testing.TB, ctx context.Context, book *daybook.Book) {
+func verify(t tb, ctx context.Context, book *daybook.Book) {
 	t.Helper()
 	found, err := violations(ctx, book)
 	if err != nil {

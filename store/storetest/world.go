@@ -12,12 +12,23 @@ import (
 // world is one book in one test, with short words for what tests do all the
 // time. Its methods end the test when the book answers with an error.
 type world struct {
-	*testing.T
+	tb
+	t     *testing.T
 	ctx   context.Context
 	clock *clock
 	open  opener
 	opts  Options
 	book  *daybook.Book
+}
+
+// tb is what a test and a random run have in common.
+type tb interface {
+	Helper()
+	Logf(format string, args ...any)
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }
 
 // someone is the person of tests that don't care who it was.
