@@ -49,7 +49,8 @@ func TestL21NewProblemParts(t *testing.T) {
 	}{{"text", p.Text, ErrorMax}, {"kind", p.Kind, NameMax}, {"trace", p.Trace, ErrorMax}} {
 		checkStorable(t, f.name, f.text, f.most)
 		if len(f.text) < f.most-16 || !strings.HasSuffix(f.text, cutMark) {
-			t.Errorf("%s: %d bytes ending in %q, want nearly %d and the mark", f.name, len(f.text), f.text[len(f.text)-12:], f.most)
+			t.Errorf("%s: %d bytes ending in %q, want nearly %d and the mark", f.name, len(f.text),
+				f.text[len(f.text)-12:], f.most)
 		}
 	}
 	if !p.Cut {

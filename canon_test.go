@@ -63,7 +63,8 @@ func mustFingerprint(t *testing.T, args string) Fingerprint {
 // Queue and kind count, and can't run into each other.
 func TestFingerprintOfQueueAndKind(t *testing.T) {
 	seen := map[Fingerprint]string{}
-	for _, r := range [][3]string{{"q", "k", `1`}, {"q", "k", `2`}, {"q2", "k", `1`}, {"q", "k2", `1`}, {"qk", "k", `1`},
+	for _, r := range [][3]string{{"q", "k", `1`}, {"q", "k", `2`}, {"q2", "k", `1`}, {"q", "k2", `1`}, {"qk",
+		"k", `1`},
 		{"q", "kk", `1`}, {"k", "q", `1`}} {
 		f, err := FingerprintOf(r[0], r[1], []byte(r[2]))
 		if err != nil {
@@ -91,10 +92,13 @@ func TestFingerprintIsStable(t *testing.T) {
 
 // A huge exponent costs its length, not its value, nor its length squared.
 func TestHugeExponents(t *testing.T) {
-	for _, e := range []string{"0", "7", "-7", "999999999999999", "-999999999999999", "1000000000000000", "-1000000000000000",
+	for _, e := range []string{"0", "7", "-7", "999999999999999", "-999999999999999", "1000000000000000",
+		"-1000000000000000",
 		"+1000000000000001", "9999999999999999", "99999999999999999999", "-99999999999999999999",
-		"100000000000000000000", "-100000000000000000000", "1" + strings.Repeat("0", 60), "-1" + strings.Repeat("0", 60),
-		strings.Repeat("9", 60), "-" + strings.Repeat("9", 60), "000" + strings.Repeat("9", 30), "123456789012345678901234567890"} {
+		"100000000000000000000", "-100000000000000000000", "1" + strings.Repeat("0", 60), "-1" + strings.Repeat("0",
+			60),
+		strings.Repeat("9", 60), "-" + strings.Repeat("9", 60), "000" + strings.Repeat("9", 30),
+		"123456789012345678901234567890"} {
 		for _, n := range []int{0, 1, -1, 5, -5, 1 << 20, -1 << 20} {
 			sum, _ := new(big.Int).SetString(strings.TrimPrefix(e, "+"), 10)
 			want := sum.Add(sum, big.NewInt(int64(n))).String()
@@ -149,7 +153,8 @@ func TestL22CheckJSON(t *testing.T) {
 		{`{a:1}`, `args: at "/": wants a key at byte 1`},
 		{`[1 2]`, `args: at "/0": wants , or ] at byte 3`},
 		{`[1,]`, `args: at "/1": is not JSON at byte 3`},
-		{`'a'`, `args: is not JSON at byte 0`}, {`nul`, `args: is not JSON at byte 0`}, {`NaN`, `args: is not JSON at byte 0`},
+		{`'a'`, `args: is not JSON at byte 0`}, {`nul`, `args: is not JSON at byte 0`}, {`NaN`,
+			`args: is not JSON at byte 0`},
 		{`01`, `args: has something behind the JSON document, at byte 1`},
 		{`-`, `args: has a broken number at byte 0`}, {`1.`, `args: has a broken number at byte 0`},
 		{`1.e1`, `args: has a broken number at byte 0`}, {`[1e+]`, `args: at "/0": has a broken number at byte 1`},

@@ -26,9 +26,11 @@ func TestWhyOf(t *testing.T) {
 		{"later", with(waitingJob(), due(time.Hour)), paused, nil, "later", 0},
 		{"paused", waitingJob(), paused, nil, "paused", testNow.Add(-time.Hour)},
 		{"no worker at all", waitingJob(), Queue{}, nil, "no_worker", testNow.Add(-time.Minute)},
-		{"no worker of this queue", waitingJob(), Queue{}, []Session{other}, "no_worker", testNow.Add(-time.Minute)},
+		{"no worker of this queue", waitingJob(), Queue{}, []Session{other}, "no_worker",
+			testNow.Add(-time.Minute)},
 		{"only quiet workers", waitingJob(), Queue{}, []Session{quiet}, "no_worker", testNow.Add(-time.Minute)},
-		{"only ended workers", waitingJob(), Queue{}, []Session{worker.End(testNow)}, "no_worker", testNow.Add(-time.Minute)},
+		{"only ended workers", waitingJob(), Queue{}, []Session{worker.End(testNow)}, "no_worker",
+			testNow.Add(-time.Minute)},
 		{"ready", waitingJob(), Queue{}, []Session{other, worker}, "ready", testNow.Add(-time.Minute)},
 		{"ready for one kind", waitingJob(), Queue{}, []Session{picky}, "ready", testNow.Add(-time.Minute)},
 		{"running", runningJob(), Queue{}, nil, "running", testNow.Add(-10 * time.Minute)},
@@ -49,7 +51,10 @@ func TestWhyOf(t *testing.T) {
 }
 
 func TestSafeToRetry(t *testing.T) {
-	effect := func(name string, p Policy, s EffectState) Effect { return Effect{Name: name, Policy: p, State: s} }
+	effect := func(name string, p Policy, s EffectState) Effect {
+		return Effect{Name: name, Policy: p,
+			State: s}
+	}
 	for _, tt := range []struct {
 		name    string
 		effects []Effect
@@ -57,10 +62,13 @@ func TestSafeToRetry(t *testing.T) {
 		open    string
 	}{
 		{"no ledger", nil, true, ""},
-		{"all done or absent", []Effect{effect("a", PolicyKeyed, EffectDone), effect("b", PolicyAsk, EffectAbsent)}, true, ""},
+		{"all done or absent", []Effect{effect("a", PolicyKeyed, EffectDone), effect("b", PolicyAsk, EffectAbsent)},
+			true, ""},
 		{"repeatable", []Effect{effect("a", PolicyRepeatable, EffectIsOpen)}, true, ""},
-		{"one open", []Effect{effect("a", PolicyKeyed, EffectDone), effect("b", PolicyAsk, EffectIsOpen)}, false, "b"},
-		{"two open", []Effect{effect("a", PolicyChecked, EffectIsOpen), effect("b", PolicyAsk, EffectIsOpen)}, false, "a b"},
+		{"one open", []Effect{effect("a", PolicyKeyed, EffectDone), effect("b", PolicyAsk, EffectIsOpen)}, false,
+			"b"},
+		{"two open", []Effect{effect("a", PolicyChecked, EffectIsOpen), effect("b", PolicyAsk, EffectIsOpen)},
+			false, "a b"},
 		{"handler open", []Effect{effect("handler", PolicyAsk, EffectIsOpen)}, false, "handler"},
 		{"handler absent", []Effect{effect("handler", PolicyAsk, EffectAbsent)}, true, ""},
 		{"handler happened", []Effect{effect("handler", PolicyAsk, EffectDone)}, false, ""},
@@ -83,17 +91,23 @@ func TestTimelineOf(t *testing.T) {
 		Attempts: []Attempt{
 			{Generation: 1, Session: testSession, Worker: "w1", ClaimedAt: at(2), StartedAt: at(3), EndedAt: at(4),
 				Outcome: OutcomeFailed, Error: testProblem},
-			{Generation: 7, First: 2, Count: 6, Session: testSession, ClaimedAt: at(5), EndedAt: at(10), Outcome: OutcomeReleased},
-			{Generation: 8, Session: testSession, Worker: "w1", ClaimedAt: at(20), EndedAt: at(31), Outcome: OutcomeLost, Why: "session ended"},
+			{Generation: 7, First: 2, Count: 6, Session: testSession, ClaimedAt: at(5), EndedAt: at(10),
+				Outcome: OutcomeReleased},
+			{Generation: 8, Session: testSession, Worker: "w1", ClaimedAt: at(20), EndedAt: at(31),
+				Outcome: OutcomeLost, Why: "session ended"},
 		},
-		Refusals: []Refusal{{At: at(40), Generation: 8, Session: testSession, Operation: "complete", Said: `{"ok":1}`}},
-		Events:   []Event{{At: at(45), What: "revived", Actor: "ada", Reason: "fixed"}},
+		Refusals: []Refusal{{At: at(40), Generation: 8, Session: testSession, Operation: "complete",
+			Said: `{"ok":1}`}},
+		Events: []Event{{At: at(45), What: "revived", Actor: "ada", Reason: "fixed"}},
 		Effects: []Effect{
-			{Name: "charge", Policy: PolicyAsk, State: EffectDone, Generation: 8, Key: "x", BegunAt: at(21), EndedAt: at(22)},
-			{Name: "handler", Policy: PolicyAsk, State: EffectDone, Generation: 8, Key: "y", BegunAt: at(23), EndedAt: at(44), SettledBy: "ada"},
+			{Name: "charge", Policy: PolicyAsk, State: EffectDone, Generation: 8, Key: "x", BegunAt: at(21),
+				EndedAt: at(22)},
+			{Name: "handler", Policy: PolicyAsk, State: EffectDone, Generation: 8, Key: "y", BegunAt: at(23),
+				EndedAt: at(44), SettledBy: "ada"},
 		},
 	}
-	want := []string{"0 accepted", "1 replayed", "2 claimed", "3 started", "4 failed", "10 released", "20 claimed", "21 effect begun",
+	want := []string{"0 accepted", "1 replayed", "2 claimed", "3 started", "4 failed", "10 released",
+		"20 claimed", "21 effect begun",
 		"22 effect done", "23 effect begun", "31 lost", "40 fenced", "45 revived", "50 claimed", "51 started"}
 	var got []string
 	details := map[string]string{}
@@ -109,25 +123,30 @@ func TestTimelineOf(t *testing.T) {
 		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	for line, want := range map[string]string{
-		"0 accepted": "queue mail, kind welcome", "1 replayed": "3 more times", "4 failed": "boom", "10 released": "6 attempts in a row, generations 2 to 7",
-		"31 lost": "session ended", "40 fenced": `complete refused: not the owner any more. {"ok":1}`, "50 claimed": "by worker w1",
+		"0 accepted": "queue mail, kind welcome", "1 replayed": "3 more times", "4 failed": "boom",
+		"10 released": "6 attempts in a row, generations 2 to 7",
+		"31 lost":     "session ended", "40 fenced": `complete refused: not the owner any more. {"ok":1}`,
+		"50 claimed": "by worker w1",
 	} {
 		if !strings.Contains(details[line], want) {
 			t.Errorf("%s says %q, want %q in it", line, details[line], want)
 		}
 	}
 	moved := TimelineOf(with(waitingJob(), origin), History{})
-	if len(moved) != 1 || moved[0].What != "moved in" || !strings.Contains(moved[0].Detail, "from sidekiq id 1") {
+	if len(moved) != 1 || moved[0].What != "moved in" || !strings.Contains(moved[0].Detail,
+		"from sidekiq id 1") {
 		t.Errorf("a moved job begins with %+v", moved)
 	}
 }
 
 func TestBacklogOf(t *testing.T) {
-	q := Queue{Name: "mail", Eligible: 2, Later: 3, Held: 4, Oldest: testNow.Add(-90 * time.Second), Counts: Counts{Accepted: 9, Waiting: 9},
+	q := Queue{Name: "mail", Eligible: 2, Later: 3, Held: 4, Oldest: testNow.Add(-90 * time.Second),
+		Counts: Counts{Accepted: 9, Waiting: 9},
 		Kinds: []KindCounts{{Kind: "a", SetAside: map[Reason]int64{ReasonLost: 1, ReasonCrashes: 2}},
 			{Kind: "b", SetAside: map[Reason]int64{ReasonLost: 5}}}}
 	b := BacklogOf(q, testNow)
-	if b.Oldest != 90 || b.Eligible != 2 || b.Later != 3 || b.Held != 4 || b.Accepted != 9 || b.Reasons[ReasonLost] != 6 || b.Reasons[ReasonCrashes] != 2 {
+	if b.Oldest != 90 || b.Eligible != 2 || b.Later != 3 || b.Held != 4 || b.Accepted != 9 ||
+		b.Reasons[ReasonLost] != 6 || b.Reasons[ReasonCrashes] != 2 {
 		t.Errorf("got %+v", b)
 	}
 	q.Paused = true

@@ -20,7 +20,8 @@ func TestRepeated(t *testing.T) {
 		{"failed", Attempt{Outcome: OutcomeFailed}, []OutcomeKind{OutcomeFailed}},
 		{"released", Attempt{Outcome: OutcomeReleased}, []OutcomeKind{OutcomeReleased}},
 		{"asked", Attempt{Outcome: OutcomeAsked}, []OutcomeKind{OutcomeFailed, OutcomeReleased}},
-		{"ended by its owner after a cancel", Attempt{Outcome: OutcomeCancelled}, []OutcomeKind{OutcomeFailed, OutcomeReleased}},
+		{"ended by its owner after a cancel", Attempt{Outcome: OutcomeCancelled}, []OutcomeKind{OutcomeFailed,
+			OutcomeReleased}},
 		{"revoked by a cancel", Attempt{Outcome: OutcomeCancelled, Through: 5}, nil},
 		{"lost", Attempt{Outcome: OutcomeLost, Through: 5}, nil},
 		{"of another session", Attempt{Outcome: OutcomeSucceeded, Session: otherOwner}, nil},
@@ -52,24 +53,29 @@ func TestResultThatCanNotBeKept(t *testing.T) {
 	for _, tt := range []struct {
 		name, result, want string
 	}{
-		{"none", ``, ""}, {"a document", `{"a":1.0}`, ""}, {"at the limit", `"` + strings.Repeat("x", ResultMax-2) + `"`, ""},
-		{"past the limit", `"` + strings.Repeat("x", ResultMax-1) + `"`, "result: at most 1048576 bytes, got 1048577"},
+		{"none", ``, ""}, {"a document", `{"a":1.0}`, ""}, {"at the limit", `"` + strings.Repeat("x",
+			ResultMax-2) + `"`, ""},
+		{"past the limit", `"` + strings.Repeat("x", ResultMax-1) + `"`,
+			"result: at most 1048576 bytes, got 1048577"},
 		{"not JSON", `hello`, "result: is not JSON at byte 0"},
 		{"NUL", `"\u0000"`, `result: has \u0000, which databases can't store as text`},
 	} {
-		o := Outcome{Job: testJob, Owner: testOwner, Kind: OutcomeSucceeded, Result: json.RawMessage(tt.result)}.normal()
+		o := Outcome{Job: testJob, Owner: testOwner, Kind: OutcomeSucceeded,
+			Result: json.RawMessage(tt.result)}.normal()
 		c, err := o.move(runningJob(), testNow, 0.5)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if tt.want == "" {
 			if c.Now.State != Succeeded || string(c.Now.Result) != tt.result || string(c.Attempt.Result) != tt.result {
-				t.Errorf("%s: got %s with %d bytes, want succeeded with %d", tt.name, c.Now.State, len(c.Now.Result), len(tt.result))
+				t.Errorf("%s: got %s with %d bytes, want succeeded with %d", tt.name, c.Now.State, len(c.Now.Result),
+					len(tt.result))
 			}
 			continue
 		}
 		if c.Now.State != SetAside || c.Now.Reason != ReasonPermanent || c.Attempt.Error.Text != tt.want {
-			t.Errorf("%s: got %s %s with %+v, want set aside, permanent, %s", tt.name, c.Now.State, c.Now.Reason, c.Attempt.Error, tt.want)
+			t.Errorf("%s: got %s %s with %+v, want set aside, permanent, %s", tt.name, c.Now.State, c.Now.Reason,
+				c.Attempt.Error, tt.want)
 		}
 	}
 }
@@ -101,11 +107,14 @@ func TestOutcomeCheck(t *testing.T) {
 		o    Outcome
 		want string
 	}{
-		{"lost is not an owner's word", Outcome{Kind: OutcomeLost}, `outcome: wants succeeded, failed or released, got "lost"`},
+		{"lost is not an owner's word", Outcome{Kind: OutcomeLost},
+			`outcome: wants succeeded, failed or released, got "lost"`},
 		{"none", Outcome{}, `outcome: wants succeeded, failed or released, got ""`},
 		{"released back in time", Outcome{Kind: OutcomeReleased, In: back}, "in: wants 0s…876000h0m0s, got -1s"},
-		{"retried too far", Outcome{Kind: OutcomeFailed, RetryIn: &far}, "retry_in: wants 0s…876000h0m0s, got 876000h0m0.000000001s"},
-		{"retried back in time", Outcome{Kind: OutcomeFailed, RetryIn: &back}, "retry_in: wants 0s…876000h0m0s, got -1s"},
+		{"retried too far", Outcome{Kind: OutcomeFailed, RetryIn: &far},
+			"retry_in: wants 0s…876000h0m0s, got 876000h0m0.000000001s"},
+		{"retried back in time", Outcome{Kind: OutcomeFailed, RetryIn: &back},
+			"retry_in: wants 0s…876000h0m0s, got -1s"},
 		{"fine", Outcome{Kind: OutcomeSucceeded}, ""},
 	} {
 		got := ""
@@ -125,8 +134,10 @@ func TestSaid(t *testing.T) {
 		o    Outcome
 		want Refusal
 	}{
-		{"complete", Outcome{Kind: OutcomeSucceeded, Result: json.RawMessage(`{"n":1}`)}, Refusal{Operation: "complete", Said: `{"n":1}`}},
-		{"fail", Outcome{Kind: OutcomeFailed, Problem: testProblem, Result: json.RawMessage(`1`)}, Refusal{Operation: "fail", Said: "boom"}},
+		{"complete", Outcome{Kind: OutcomeSucceeded, Result: json.RawMessage(`{"n":1}`)},
+			Refusal{Operation: "complete", Said: `{"n":1}`}},
+		{"fail", Outcome{Kind: OutcomeFailed, Problem: testProblem, Result: json.RawMessage(`1`)},
+			Refusal{Operation: "fail", Said: "boom"}},
 		{"fail without a word", Outcome{Kind: OutcomeFailed}, Refusal{Operation: "fail"}},
 		{"release", Outcome{Kind: OutcomeReleased}, Refusal{Operation: "release"}},
 	} {

@@ -12,15 +12,19 @@ import (
 
 // jsonSeeds are documents near the edges of what is accepted.
 var jsonSeeds = []string{
-	`{"a":1,"b":[true,null,"x"]}`, `{"a":"\u0000"}`, `{"a":"\\u0000"}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `["\ud83d\ude00"]`,
-	`["\ud800"]`, "[\"\xff\"]", `1e999999999999999999999`, `-0.000e-0`, `9007199254740993`, `[[[[[[]]]]]]`, `{"":{"":{}}}`, ` "x" `, `01`,
-	`{"a":1,}`, `"\`, `"\u12`, `nul`, ``, "\"\n\"", `{"queue":"q","kind":"k","args":{"n":1.50}}`, `"\"\\\/\b\f\n\r\t"`,
+	`{"a":1,"b":[true,null,"x"]}`, `{"a":"\u0000"}`, `{"a":"\\u0000"}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`,
+	`["\ud83d\ude00"]`,
+	`["\ud800"]`, "[\"\xff\"]", `1e999999999999999999999`, `-0.000e-0`, `9007199254740993`, `[[[[[[]]]]]]`,
+	`{"":{"":{}}}`, ` "x" `, `01`,
+	`{"a":1,}`, `"\`, `"\u12`, `nul`, ``, "\"\n\"", `{"queue":"q","kind":"k","args":{"n":1.50}}`,
+	`"\"\\\/\b\f\n\r\t"`,
 }
 
 // refusable says, by other means than the checker's, whether a valid document
 // holds something that the checker is there to refuse.
 func refusable(t *testing.T, doc []byte) bool {
-	if !utf8.Valid(doc) || bytes.Contains(doc, []byte(`\u0000`)) || bytes.Contains(bytes.ToLower(doc), []byte(`\ud`)) {
+	if !utf8.Valid(doc) || bytes.Contains(doc, []byte(`\u0000`)) || bytes.Contains(bytes.ToLower(doc),
+		[]byte(`\ud`)) {
 		return true
 	}
 	d := json.NewDecoder(bytes.NewReader(doc))
@@ -113,7 +117,8 @@ func FuzzCanonical(f *testing.F) {
 		if err := d.Decode(&v); err != nil {
 			t.Fatal(err)
 		}
-		rewritten, err := json.MarshalIndent(v, "", "\t") // keys sorted, other escapes and spaces, numbers as they were
+		rewritten, err := json.MarshalIndent(v, "",
+			"\t") // keys sorted, other escapes and spaces, numbers as they were
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +163,8 @@ func FuzzDecodeRequest(f *testing.F) {
 
 // FuzzProblem: whatever a handler says, it can be stored.
 func FuzzProblem(f *testing.F) {
-	for _, s := range []string{"", "boom", "boom\x00", "a\xffb", "\xed\xa0\x80", strings.Repeat("é", ErrorMax), strings.Repeat("\x80", ErrorMax+9),
+	for _, s := range []string{"", "boom", "boom\x00", "a\xffb", "\xed\xa0\x80", strings.Repeat("é", ErrorMax),
+		strings.Repeat("\x80", ErrorMax+9),
 		strings.Repeat("\x00", ErrorMax)} {
 		f.Add(s)
 	}
@@ -183,7 +189,8 @@ func FuzzProblem(f *testing.F) {
 // FuzzKey: a key that passes is kept as it came and can stand in one line of
 // a log; names are safe in a URL too.
 func FuzzKey(f *testing.F) {
-	for _, s := range []string{"", "a1", `"a1"`, "schlüssel", "a\x00", "\x1b[31m", "\xff", strings.Repeat("k", KeyMax+1), "a.b_c-d:9"} {
+	for _, s := range []string{"", "a1", `"a1"`, "schlüssel", "a\x00", "\x1b[31m", "\xff", strings.Repeat("k",
+		KeyMax+1), "a.b_c-d:9"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
@@ -198,7 +205,8 @@ func FuzzKey(f *testing.F) {
 			t.Fatalf("%q became %q", key, n.Job.Key)
 		}
 		if err := CheckName("queue", key); err == nil {
-			if strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") != "" || len(key) > NameMax || key == "" {
+			if strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") != "" ||
+				len(key) > NameMax || key == "" {
 				t.Fatalf("%q passes as a name", key)
 			}
 		} else if len(err.Error()) > 600 || strings.ContainsAny(err.Error(), "\n\x1b") {

@@ -24,21 +24,22 @@ const (
 // Invariants is the list. Sentences say what must be true.
 var Invariants = []Invariant{
 	{"one-place", "A job stands in exactly one place.", OverJobs},
-	{"known-state", "A job's state is one of the table's.", OverJobs},
+	{"place-agrees", "What says that a job waits or runs agrees with the job.", OverJobs},
+	{"known-state", "A job's state, and how each attempt ended, is one that the table has.", OverJobs},
 	{"one-outcome", "A generation has one outcome.", OverJobs},
 	{"final-stays", "A job that ended stays ended unless a person revived it.", OverJobs},
 	{"generation-history", "A job's generation is the one its history accounts for.", OverJobs},
 	{"running-session", "A running job has a session.", OverJobs},
 	{"lost-revoked", "A claim of an ended session is revoked within two passes.", OverJobs},
 	{"run-limit", "A job doesn't run past its run limit by more than two passes.", OverJobs},
-	{"failures-limit", "A job whose failures reached the limit doesn't wait.", OverJobs},
+	{"failures-limit", "A job whose failures or crashes reached the limit doesn't wait.", OverJobs},
 	{"claim-after-end", "No session was given a claim after it ended.", OverJobs},
 	{"success-effects", "A job that succeeded has no open effect.", OverJobs},
 	{"effect-owner", "An effect was recorded by a generation that owned the job.", OverJobs},
 	{"effect-doubled", "No effect happened twice.", OverJobs},
 	{"paused-claim", "Nothing is claimed from a queue after it was paused.", OverJobs},
 	{"held-claim", "No held job is running.", OverJobs},
-	{"aside-reason", "A job that is set aside says why.", OverJobs},
+	{"aside-reason", "A job that is set aside says why, and no other does.", OverJobs},
 	{"cancel-kept", "A job asked to cancel doesn't run again unless a person revived it.", OverJobs},
 	{"expired-claim", "A job that expired isn't claimed unless a person revived it.", OverJobs},
 	{"moved-still", "A job that moved out never ran here after.", OverJobs},
@@ -46,9 +47,11 @@ var Invariants = []Invariant{
 	{"snooze-limit", "A job doesn't snooze past the limit.", OverJobs},
 	{"size-limit", "Args, result, error and progress are within their limits.", OverJobs},
 	{"args-json", "A job's args are a JSON document.", OverJobs},
+	{"rows-with-job", "What belongs to a job goes when the job goes.", OverJobs},
 	{"key-kept", "A job's key has its record while the job is there.", OverJobs},
-	{"key-fingerprint", "A key is bound to the fingerprint of its job.", OverKeys},
-	{"key-one-job", "One key is one job.", OverKeys},
+	{"key-fingerprint", "A key is bound to the fingerprint of its job.", OverJobs},
+	{"key-one-job", "One key is one job.", OverJobs},
+	{"key-end", "A key whose job is gone says how the job ended.", OverKeys},
 	{"lease-length", "A session's lease isn't longer than its length.", OverSessions},
 	{"ring-queue", "A counting row belongs to a queue that exists.", OverRings},
 	{"conservation", "What came in stands somewhere or went out.", OverQueues},
@@ -60,5 +63,5 @@ type Violation struct {
 	Invariant string `json:"invariant"`
 	Subject   string `json:"subject"` // a job id, key, session id or queue
 	Detail    string `json:"detail,omitempty"`
-	At        int64  `json:"-"` // where the walk found it, for the second look
+	At        string `json:"-"` // the store's name of the row, for Inspection.Only
 }

@@ -72,7 +72,8 @@ func TestSnoozeClock(t *testing.T) {
 	}
 	claim()
 	c := release()
-	if c.Now.State != SetAside || c.Now.Reason != ReasonGaveUp || c.Attempt.Why != "snoozed since "+testNow.String() {
+	if c.Now.State != SetAside || c.Now.Reason != ReasonGaveUp ||
+		c.Attempt.Why != "snoozed since "+testNow.String() {
 		t.Errorf("got %s %s because %q, want set_aside gave_up", c.Now.State, c.Now.Reason, c.Attempt.Why)
 	}
 	revived, err := c.Now.Revive(testBy, at)
@@ -93,7 +94,8 @@ func TestFold(t *testing.T) {
 			ClaimedAt: at(minutes), EndedAt: at(minutes + 1)}
 	}
 	two, ok := release(6, 10).Fold(release(5, 0))
-	if !ok || two.Count != 2 || two.First != 5 || two.Generation != 6 || two.Through != 6 || two.Attempts() != 2 ||
+	if !ok || two.Count != 2 || two.First != 5 || two.Generation != 6 || two.Through != 6 ||
+		two.Attempts() != 2 ||
 		two.ClaimedAt != at(0) || two.EndedAt != at(11) {
 		t.Errorf("two releases fold into %+v, %v", two, ok)
 	}
@@ -151,7 +153,8 @@ func TestL26Snoozes(t *testing.T) {
 		t.Errorf("the rows stand for %d attempts, want %d", got, snoozes)
 	}
 	if j.Generation != snoozes || j.Failures != 0 || j.Crashes != 0 {
-		t.Errorf("got generation %d, %d failures, %d crashes; want %d and none", j.Generation, j.Failures, j.Crashes, snoozes)
+		t.Errorf("got generation %d, %d failures, %d crashes; want %d and none", j.Generation, j.Failures,
+			j.Crashes, snoozes)
 	}
 }
 

@@ -45,12 +45,13 @@ func TestL8LossOnTheLastAttempt(t *testing.T) {
 }
 
 // TestL19OnePoisonJob: one job that kills its process is set aside, and the
-// thousand that shared the process are not (sidekiq/sidekiq #4633).
+// hundreds that shared the process are not (sidekiq/sidekiq #4633).
 func TestL19OnePoisonJob(t *testing.T) {
-	const poison, all = 500, 1000
+	const poison, all = 150, 300
 	jobs := make([]Job, all)
 	for i := range jobs {
-		jobs[i] = with(waitingJob(), fresh, func(j *Job) { j.MaxFailures = 20; j.ID[0] = byte(i); j.ID[1] = byte(i >> 8) })
+		jobs[i] = with(waitingJob(), fresh,
+			func(j *Job) { j.MaxFailures = 20; j.ID[0] = byte(i); j.ID[1] = byte(i >> 8) })
 	}
 	deaths := 0
 	for round := 0; ; round++ {
@@ -73,7 +74,8 @@ func TestL19OnePoisonJob(t *testing.T) {
 		}
 	}
 	if got := jobs[poison]; got.State != SetAside || got.Reason != ReasonCrashes {
-		t.Errorf("the poison job is %s %s after %d crashes, want set_aside crashes", got.State, got.Reason, got.Crashes)
+		t.Errorf("the poison job is %s %s after %d crashes, want set_aside crashes", got.State, got.Reason,
+			got.Crashes)
 	}
 	for i, j := range jobs {
 		if i != poison && (j.State != Succeeded || j.Crashes > 2) {

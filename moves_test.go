@@ -180,7 +180,8 @@ func triedMoves() []triedMove {
 		{"settle stay", settleMove("charge", Verdict{Happened: true, Stay: true})},
 		{"settle more", settleMove("charge", Verdict{More: true})},
 		{"settle elder", settleMove("charge", Verdict{Generation: 3})},
-		{"settle handler happened", settleMove(HandlerEffect, Verdict{Happened: true, Result: json.RawMessage(`7`)})},
+		{"settle handler happened", settleMove(HandlerEffect, Verdict{Happened: true,
+			Result: json.RawMessage(`7`)})},
 		{"settle handler absent", settleMove(HandlerEffect, Verdict{})},
 		{"settle handler stay", settleMove(HandlerEffect, Verdict{Happened: true, Stay: true})},
 		{"settle done", func(j Job) (Change, error) {
@@ -195,7 +196,8 @@ func triedMoves() []triedMove {
 	for _, o := range []struct {
 		name  string
 		owner Owner
-	}{{"", testOwner}, {" stale", Owner{testSession, 3}}, {" ahead", Owner{testSession, 5}}, {" other-session", Owner{otherOwner, 4}}} {
+	}{{"", testOwner}, {" stale", Owner{testSession, 3}}, {" ahead", Owner{testSession, 5}}, {" other-session",
+		Owner{otherOwner, 4}}} {
 		moves = append(moves, ownerMoves(o.name, o.owner)...)
 	}
 	return moves
@@ -207,7 +209,10 @@ func ownerMoves(suffix string, o Owner) []triedMove {
 		return func(j Job) (Change, error) { return j.Fail(o, f, testNow) }
 	}
 	return []triedMove{
-		{"complete" + suffix, func(j Job) (Change, error) { return j.Complete(o, json.RawMessage(`{"ok":true}`), testNow) }},
+		{"complete" + suffix, func(j Job) (Change, error) {
+			return j.Complete(o, json.RawMessage(`{"ok":true}`),
+				testNow)
+		}},
 		{"fail" + suffix, fail(Failure{})},
 		{"fail in-10s" + suffix, fail(Failure{Delay: 10 * time.Second})},
 		{"fail permanent" + suffix, fail(Failure{Permanent: true})},
@@ -280,9 +285,11 @@ func answer(c Change, err error) string {
 	for _, f := range []struct {
 		mark string
 		set  bool
-	}{{"asked", was.CancelRequestedAt == 0 && now.CancelRequestedAt != 0}, {"unheld", was.HeldBy != "" && now.HeldBy == ""},
+	}{{"asked", was.CancelRequestedAt == 0 && now.CancelRequestedAt != 0}, {"unheld", was.HeldBy != "" &&
+		now.HeldBy == ""},
 		{"begun", was.StartedAt == 0 && now.StartedAt != 0}, {"result", string(was.Result) != string(now.Result)},
-		{"closed", was.OpenEffect != "" && now.OpenEffect == ""}, {"opened", was.OpenEffect == "" && now.OpenEffect != ""}} {
+		{"closed", was.OpenEffect != "" && now.OpenEffect == ""}, {"opened", was.OpenEffect == "" &&
+			now.OpenEffect != ""}} {
 		if f.set {
 			b.WriteString(" " + f.mark)
 		}
@@ -461,7 +468,8 @@ func checkEndedAttempt(t *testing.T, where string, c Change) {
 	}
 	got := Attempt{Generation: a.Generation, Through: a.Through, Session: a.Session, Worker: a.Worker,
 		ClaimedAt: a.ClaimedAt, StartedAt: a.StartedAt, EndedAt: a.EndedAt}
-	want := Attempt{Generation: was.Generation, Through: now.Generation, Session: was.Session, Worker: was.Worker,
+	want := Attempt{Generation: was.Generation, Through: now.Generation, Session: was.Session,
+		Worker:    was.Worker,
 		ClaimedAt: was.ClaimedAt, StartedAt: was.StartedAt, EndedAt: testNow}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%s: attempt %+v, want %+v", where, got, want)

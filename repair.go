@@ -266,9 +266,9 @@ func (b *Book) TakePass(ctx context.Context, every time.Duration) (bool, error) 
 func (b *Book) RingEligible(ctx context.Context) (int, error) {
 	rings := ringer{}
 	err := b.read(ctx, "looking for eligible work", func(v View) error {
-		queues, err := v.Queues(ctx, true)
+		queues, err := v.Queues(ctx, false)
 		for _, q := range queues {
-			if q.Eligible > 0 && !q.Paused {
+			if q.Ready && !q.Paused {
 				rings.add(q.Name)
 			}
 		}

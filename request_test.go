@@ -19,7 +19,8 @@ func TestPrepareDefaults(t *testing.T) {
 	}
 	j := n.Job
 	if j.ID.IsZero() || n.Known || n.Fingerprint != (Fingerprint{}) {
-		t.Errorf("got id %s, known %v, fingerprint %x; want a new id and no fingerprint", j.ID, n.Known, n.Fingerprint)
+		t.Errorf("got id %s, known %v, fingerprint %x; want a new id and no fingerprint", j.ID, n.Known,
+			n.Fingerprint)
 	}
 	j.ID = ID{}
 	want := Job{Queue: "mail", Kind: "welcome", Args: json.RawMessage(`{}`), State: Waiting, MaxFailures: 20,
@@ -31,8 +32,10 @@ func TestPrepareDefaults(t *testing.T) {
 
 func TestPrepareKeepsWhatWasAsked(t *testing.T) {
 	at := time.Date(2027, 1, 2, 3, 4, 5, 678901000, time.FixedZone("", 3600))
-	r := Request{ID: testJob, Queue: "a.b_c-d:9", Kind: "K", Args: json.RawMessage(` {"b":1.50,"a":"\u00e9<&>"} `), Key: "schlüssel",
-		RunAt: at, ExpiresAt: at.Add(time.Microsecond), Priority: -32768, MaxFailures: 10_000, OnLost: LostSetAside, Timeout: time.Millisecond}
+	r := Request{ID: testJob, Queue: "a.b_c-d:9", Kind: "K",
+		Args: json.RawMessage(` {"b":1.50,"a":"\u00e9<&>"} `), Key: "schlüssel",
+		RunAt: at, ExpiresAt: at.Add(time.Microsecond), Priority: -32768, MaxFailures: 10_000, OnLost: LostSetAside,
+		Timeout: time.Millisecond}
 	n, err := r.Prepare()
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +44,8 @@ func TestPrepareKeepsWhatWasAsked(t *testing.T) {
 	if string(j.Args) != string(r.Args) {
 		t.Errorf("args are %q, want them byte for byte", j.Args)
 	}
-	if !n.Known || n.Fingerprint == (Fingerprint{}) || j.ID != testJob || j.Key != r.Key || j.Priority != -32768 ||
+	if !n.Known || n.Fingerprint == (Fingerprint{}) || j.ID != testJob || j.Key != r.Key ||
+		j.Priority != -32768 ||
 		j.MaxFailures != 10_000 || j.OnLost != LostSetAside || j.Timeout != time.Millisecond {
 		t.Errorf("got %+v", n)
 	}
@@ -62,30 +66,40 @@ func TestLimits(t *testing.T) {
 		want   string // the error; "" when it passes
 	}{
 		{"args at the limit", func(r *Request) { r.Args = text(ArgsMax) }, ""},
-		{"args past it", func(r *Request) { r.Args = text(ArgsMax + 1) }, "args: at most 1048576 bytes, got 1048577"},
-		{"no queue", func(r *Request) { r.Queue = "" }, "queue: is missing; wants 1–128 of letters, digits, . _ - :"},
+		{"args past it", func(r *Request) { r.Args = text(ArgsMax + 1) },
+			"args: at most 1048576 bytes, got 1048577"},
+		{"no queue", func(r *Request) { r.Queue = "" },
+			"queue: is missing; wants 1–128 of letters, digits, . _ - :"},
 		{"no kind", func(r *Request) { r.Kind = "" }, "kind: is missing; wants 1–128 of letters, digits, . _ - :"},
 		{"priority at its ends", func(r *Request) { r.Priority = 32767 }, ""},
 		{"priority above", func(r *Request) { r.Priority = 32768 }, "priority: wants -32768…32767, got 32768"},
 		{"priority below", func(r *Request) { r.Priority = -32769 }, "priority: wants -32768…32767, got -32769"},
-		{"max_failures above", func(r *Request) { r.MaxFailures = 10_001 }, "max_failures: wants 1…10000, got 10001"},
+		{"max_failures above", func(r *Request) { r.MaxFailures = 10_001 },
+			"max_failures: wants 1…10000, got 10001"},
 		{"max_failures below", func(r *Request) { r.MaxFailures = -1 }, "max_failures: wants 1…10000, got -1"},
 		{"on_lost", func(r *Request) { r.OnLost = "drop" }, `on_lost: wants retry or set_aside, got "drop"`},
 		{"delay at the limit", func(r *Request) { r.In = DelayMax }, ""},
-		{"delay past it", func(r *Request) { r.In = DelayMax + 1 }, "in: wants 0s…876000h0m0s, got 876000h0m0.000000001s"},
+		{"delay past it", func(r *Request) { r.In = DelayMax + 1 },
+			"in: wants 0s…876000h0m0s, got 876000h0m0.000000001s"},
 		{"delay below zero", func(r *Request) { r.In = -1 }, "in: wants 0s…876000h0m0s, got -1ns"},
-		{"time and delay", func(r *Request) { r.In, r.RunAt = 1, year(2030) }, "run_at: give a time or a delay, not both"},
-		{"timeout too short", func(r *Request) { r.Timeout = time.Millisecond - 1 }, "timeout: wants 1ms…8760h0m0s, got 999.999µs"},
-		{"timeout too long", func(r *Request) { r.Timeout = TimeoutMax + 1 }, "timeout: wants 1ms…8760h0m0s, got 8760h0m0.000000001s"},
+		{"time and delay", func(r *Request) { r.In, r.RunAt = 1, year(2030) },
+			"run_at: give a time or a delay, not both"},
+		{"timeout too short", func(r *Request) { r.Timeout = time.Millisecond - 1 },
+			"timeout: wants 1ms…8760h0m0s, got 999.999µs"},
+		{"timeout too long", func(r *Request) { r.Timeout = TimeoutMax + 1 },
+			"timeout: wants 1ms…8760h0m0s, got 8760h0m0.000000001s"},
 		{"the last instant", func(r *Request) { r.RunAt = year(9999) }, ""},
-		{"past it", func(r *Request) { r.RunAt = year(9999).Add(time.Microsecond) }, "run_at: wants a time after 1970 and up to year 9999, got year 10000"},
+		{"past it", func(r *Request) { r.RunAt = year(9999).Add(time.Microsecond) },
+			"run_at: wants a time after 1970 and up to year 9999, got year 10000"},
 		{"past it, west of Greenwich", func(r *Request) { r.ExpiresAt = year(9999).Add(time.Minute).In(west) },
 			"expires_at: wants a time after 1970 and up to year 9999, got year 10000"},
-		{"before 1970", func(r *Request) { r.RunAt = year(1969) }, "run_at: wants a time after 1970 and up to year 9999, got year 1969"},
+		{"before 1970", func(r *Request) { r.RunAt = year(1969) },
+			"run_at: wants a time after 1970 and up to year 9999, got year 1969"},
 		{"expires as it runs", func(r *Request) { r.RunAt, r.ExpiresAt = year(2030), year(2030) },
 			"expires_at: is not after run_at, so the job could never run"},
 		{"key at the limit", func(r *Request) { r.Key = strings.Repeat("k", KeyMax) }, ""},
-		{"key past it", func(r *Request) { r.Key = strings.Repeat("k", KeyMax+1) }, "key: at most 255 bytes, got 256"},
+		{"key past it", func(r *Request) { r.Key = strings.Repeat("k", KeyMax+1) },
+			"key: at most 255 bytes, got 256"},
 		{"broken args", func(r *Request) { r.Args = json.RawMessage(`{`) }, `args: at "/": wants a key at byte 1`},
 	} {
 		r := goodRequest()
@@ -124,7 +138,8 @@ func TestCheckName(t *testing.T) {
 		if (err == nil) != ok {
 			t.Errorf("%.20q: got %v, want ok %v", name, err, ok)
 		}
-		if err != nil && (!strings.HasPrefix(err.Error(), "queue: ") || strings.ContainsAny(err.Error(), "\n\x00\u202e")) {
+		if err != nil && (!strings.HasPrefix(err.Error(), "queue: ") || strings.ContainsAny(err.Error(),
+			"\n\x00\u202e")) {
 			t.Errorf("%.20q: the error is %q", name, err)
 		}
 	}
@@ -132,8 +147,10 @@ func TestCheckName(t *testing.T) {
 
 func TestCheckKey(t *testing.T) {
 	for key, ok := range map[string]bool{
-		"": true, "a1": true, `"quoted"`: true, "mit Leerzeichen": true, "schlüssel😀": true, strings.Repeat("é", 127): true,
-		strings.Repeat("é", 128): false, "a\x00": false, "a\n": false, "a\x7f": false, "a\xff": false, "\x1b[31m": false,
+		"": true, "a1": true, `"quoted"`: true, "mit Leerzeichen": true, "schlüssel😀": true,
+		strings.Repeat("é", 127): true,
+		strings.Repeat("é", 128): false, "a\x00": false, "a\n": false, "a\x7f": false, "a\xff": false,
+		"\x1b[31m": false,
 	} {
 		if err := CheckKey(key); (err == nil) != ok {
 			t.Errorf("%.20q: got %v, want ok %v", key, err, ok)
@@ -186,7 +203,8 @@ func TestEnqueueByTheDatabasesClock(t *testing.T) {
 // TestL34Replay: the same key or id and the same input is the same job; other
 // input is a conflict that names the job.
 func TestL34Replay(t *testing.T) {
-	n, err := Request{ID: testJob, Queue: "q", Kind: "k", Args: json.RawMessage(`{"a":1,"b":2}`), Key: "k1"}.Prepare()
+	n, err := Request{ID: testJob, Queue: "q", Kind: "k", Args: json.RawMessage(`{"a":1,"b":2}`),
+		Key: "k1"}.Prepare()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +219,8 @@ func TestL34Replay(t *testing.T) {
 	for byKey, field := range map[bool]string{true: "key", false: "id"} {
 		got, err := n.Replay(other, testSession, byKey)
 		e, ok := errors.AsType[*Error](err)
-		if !ok || e.Code != CodeKeyConflict || e.Field != field || got != (Receipt{}) || !strings.Contains(e.Text, testSession.String()) {
+		if !ok || e.Code != CodeKeyConflict || e.Field != field || got != (Receipt{}) || !strings.Contains(e.Text,
+			testSession.String()) {
 			t.Errorf("other input, by key %v: got %+v, %v", byKey, got, err)
 		}
 	}

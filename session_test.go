@@ -7,7 +7,10 @@ import (
 )
 
 func TestRenew(t *testing.T) {
-	marked := with2(testLive, func(s *Session) { s.MarkedAt, s.ExpiresAt = testNow.Add(-time.Second), testNow.Add(-time.Minute) })
+	marked := with2(testLive, func(s *Session) {
+		s.MarkedAt, s.ExpiresAt = testNow.Add(-time.Second),
+			testNow.Add(-time.Minute)
+	})
 	for _, tt := range []struct {
 		name     string
 		listed   bool
@@ -54,7 +57,8 @@ func TestExpiry(t *testing.T) {
 		{"past, fresh mark", 30 * time.Second, time.Hour, 30*time.Second - time.Microsecond, kept, kept, ended},
 		{"past, mark of a lease's age", 30 * time.Second, time.Hour, 30 * time.Second, ended, ended, ended},
 		{"short lease, mark of its age", 2 * time.Second, time.Hour, 2 * time.Second, ended, ended, ended},
-		{"short lease, fresh mark", 2 * time.Second, time.Hour, 2*time.Second - time.Microsecond, kept, kept, ended},
+		{"short lease, fresh mark", 2 * time.Second, time.Hour, 2*time.Second - time.Microsecond, kept, kept,
+			ended},
 		{"day-long lease, mark of 30 s", 24 * time.Hour, time.Hour, MarkMax, ended, ended, ended},
 	} {
 		s := with2(testLive, func(s *Session) {

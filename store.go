@@ -100,8 +100,8 @@ type View interface {
 	Claims(ctx context.Context, of ClaimsOf) (s Session, jobs []Job, found bool, err error)
 	// Sessions lists sessions, newest first: live ones, ended ones only if asked.
 	Sessions(ctx context.Context, f SessionFilter) ([]Session, error)
-	// Queues lists the queues in name order: bare, or with their counts and
-	// kinds, which walks every live job.
+	// Queues lists the queues in name order: cheaply, with Ready alone, or with
+	// their counts and kinds, which walks every live job.
 	Queues(ctx context.Context, counted bool) ([]Queue, error)
 	// Key loads a request key's record; not found is false.
 	Key(ctx context.Context, key string) (KeyRecord, bool, error)
@@ -257,17 +257,18 @@ type History struct {
 // Inspection is one chunk of a check.
 type Inspection struct {
 	Invariant Invariant
-	After     int64 // where the last chunk ended
-	Chunk     int64 // how many rows to walk
-	Since     Time  // only live rows and those that ended since; 0 walks all
-	Only      int64 // look at one row again
+	After     string   // Inspected.Next of the chunk before; "" begins
+	Chunk     int64    // how many rows to walk at most; 0 is the store's choice
+	Since     Time     // only live rows and those that ended since; 0 walks all
+	Only      []string // look again at just these rows, by Violation.At
 }
 
 // Inspected is what a chunk held.
 type Inspected struct {
 	Violations []Violation
-	Next       int64 // After of the next chunk
-	Done       bool
+	Walked     int64  // rows looked at
+	Next       string // After of the next chunk; opaque
+	Done       bool   // there is no next chunk
 }
 
 // Outcome is what an owner reports of an attempt.

@@ -26,8 +26,10 @@ func TestTimeText(t *testing.T) {
 			t.Errorf("%s: through JSON it is %s, %v", tt.in, back, err)
 		}
 	}
-	for _, bad := range []string{"", "2026-12-24", "2026-12-24T18:00:00", "2026-13-01T00:00:00Z", "1969-12-31T23:59:59Z",
-		"1970-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00", "10000-01-01T00:00:00Z", "tomorrow", "1735063200", strings.Repeat("9", 10000)} {
+	for _, bad := range []string{"", "2026-12-24", "2026-12-24T18:00:00", "2026-13-01T00:00:00Z",
+		"1969-12-31T23:59:59Z",
+		"1970-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00", "10000-01-01T00:00:00Z", "tomorrow", "1735063200",
+		strings.Repeat("9", 10000)} {
 		got, err := ParseTime("run_at", bad)
 		if CodeOf(err) != CodeInvalid || !strings.HasPrefix(err.Error(), "run_at: ") || len(err.Error()) > 200 {
 			t.Errorf("%.40q: got %s, %v, want it refused", bad, got, err)
@@ -119,8 +121,10 @@ func TestParseID(t *testing.T) {
 			t.Errorf("%s: through JSON it is %s, %v", s, back, err)
 		}
 	}
-	for _, s := range []string{"", "00000000-0000-0000-0000-000000000000", "0190a2b47c1e7000800000000000abcd", "{" + good + "}",
-		good + "0", good[1:], "0190a2b4-7c1e-7000-8000-00000000abcg", "0190a2b4_7c1e-7000-8000-00000000abcd", strings.Repeat("a", 1<<20)} {
+	for _, s := range []string{"", "00000000-0000-0000-0000-000000000000", "0190a2b47c1e7000800000000000abcd",
+		"{" + good + "}",
+		good + "0", good[1:], "0190a2b4-7c1e-7000-8000-00000000abcg", "0190a2b4_7c1e-7000-8000-00000000abcd",
+		strings.Repeat("a", 1<<20)} {
 		id, err := ParseID(s)
 		if CodeOf(err) != CodeInvalid || !id.IsZero() || len(err.Error()) > 200 {
 			t.Errorf("%.40q: got %s, %.200v, want it refused", s, id, err)

@@ -21,14 +21,17 @@ func TestRequestFields(t *testing.T) {
 
 func TestDecodeRequest(t *testing.T) {
 	got, err := DecodeRequest([]byte(` {"id":"00000000-0000-7000-8000-000000000001","queue":"mail","kind":"welcome",
-		"args": {"b" : 1.50, "a":"<\u00e9&>", "n":9007199254740993} ,"key":"k1","run_at":"2027-01-02T03:04:05.678901+01:00",
+		"args": {"b" : 1.50, "a":"<\u00e9&>", "n":9007199254740993} ,"key":"k1",
+		"run_at":"2027-01-02T03:04:05.678901+01:00",
 		"expires_at":"2028-01-01T00:00:00Z","priority":-3,"max_failures":2,"on_lost":"set_aside","timeout_seconds":0.5} `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Request{ID: testJob, Queue: "mail", Kind: "welcome", Args: json.RawMessage(`{"b" : 1.50, "a":"<\u00e9&>", "n":9007199254740993}`),
-		Key: "k1", RunAt: time.Date(2027, 1, 2, 2, 4, 5, 678901000, time.UTC), ExpiresAt: time.Date(2028, 1, 1, 0, 0, 0, 0, time.UTC),
-		Priority: -3, MaxFailures: 2, OnLost: LostSetAside, Timeout: 500 * time.Millisecond}
+	want := Request{ID: testJob, Queue: "mail", Kind: "welcome",
+		Args: json.RawMessage(`{"b" : 1.50, "a":"<\u00e9&>", "n":9007199254740993}`),
+		Key:  "k1", RunAt: time.Date(2027, 1, 2, 2, 4, 5, 678901000, time.UTC),
+		ExpiresAt: time.Date(2028, 1, 1, 0, 0, 0, 0, time.UTC),
+		Priority:  -3, MaxFailures: 2, OnLost: LostSetAside, Timeout: 500 * time.Millisecond}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -50,7 +53,8 @@ func TestDecodeRequestRefuses(t *testing.T) {
 		{`{"queue":"q","QUEUE":"r","kind":"k"}`, CodeInvalid, `QUEUE: is not a field of this request`},
 		{`{"queue":"q","a b\n":1}`, CodeInvalid, `"a b\n": is not a field of this request`},
 		{`{"queue":"q","queue":"r"}`, CodeInvalid, `body: at "/queue": has this key twice`},
-		{`{"queue":"q","args":{"a":"\u0000"}}`, CodeInvalid, `body: at "/args/a": has \u0000, which databases can't store as text`},
+		{`{"queue":"q","args":{"a":"\u0000"}}`, CodeInvalid,
+			`body: at "/args/a": has \u0000, which databases can't store as text`},
 		{`{"queue":5}`, CodeInvalid, `queue: wants a string, got a JSON number`},
 		{`{"queue":"q","priority":1.5}`, CodeInvalid, `priority: wants a whole number, got a JSON number`},
 		{`{"queue":"q","priority":"1"}`, CodeInvalid, `priority: wants a whole number, got a JSON string`},
@@ -66,7 +70,8 @@ func TestDecodeRequestRefuses(t *testing.T) {
 		{`{"queue":"q","run_at":"2027-01-02T03:04:05"}`, CodeInvalid,
 			`run_at: wants RFC 3339 with a zone, like 2026-12-24T18:00:00Z, got "2027-01-02T03:04:05"`},
 		{`{"queue":"q","run_at":1}`, CodeInvalid, `run_at: wants a string, got a JSON number`},
-		{`{"queue":"q","id":"x"}`, CodeInvalid, `id: wants a UUID like 0190a2b4-7c1e-7000-8000-000000000000, got "x"`},
+		{`{"queue":"q","id":"x"}`, CodeInvalid,
+			`id: wants a UUID like 0190a2b4-7c1e-7000-8000-000000000000, got "x"`},
 		{`{"queue":"q","id":5}`, CodeInvalid, `id: wants a string, got a JSON number`},
 		{`[]`, CodeInvalid, `body: wants a JSON object, got a JSON array`},
 		{`"x"`, CodeInvalid, `body: wants a JSON object, got a JSON string`},
@@ -108,7 +113,8 @@ func TestEncodeJSONKeepsArgs(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := b.String()
-	if !strings.Contains(line, `"args":`+args) || strings.Count(line, "\n") != 1 || !strings.HasSuffix(line, "\n") {
+	if !strings.Contains(line, `"args":`+args) || strings.Count(line, "\n") != 1 || !strings.HasSuffix(line,
+		"\n") {
 		t.Errorf("got %q, want the args byte for byte on one line", line)
 	}
 }

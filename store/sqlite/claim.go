@@ -89,23 +89,6 @@ func (k *claiming) fromQueue(ctx context.Context, name string, most int) error {
 	})
 }
 
-// ranks visits the priorities that a queue has waiting, the highest first: one
-// seek each, however many jobs wait.
-func (k *claiming) ranks(queue int64, visit func(rank int64) (more bool, err error)) error {
-	rank := int64(-1 << 20)
-	for {
-		next, err := one(k.q, "SELECT rank FROM ready WHERE lane = ? AND rank > ? ORDER BY rank LIMIT 1", queue, rank)
-		if err != nil || next == nil {
-			return err
-		}
-		rank = num(next)
-		more, err := visit(rank)
-		if err != nil || !more {
-			return err
-		}
-	}
-}
-
 // oldest takes by age alone: the heads of all priorities, merged.
 func (k *claiming) oldest(ctx context.Context, queue int64, most int) error {
 	var all []daybook.Change

@@ -17,6 +17,11 @@ func (v *view) Queues(_ context.Context, counted bool) (list []daybook.Queue, er
 			PausedBy: text(row[3]), PausedReason: text(row[4])})
 		return nil
 	})
+	for i := range list {
+		if err == nil {
+			list[i].Ready, err = v.hasReady(list[i].Ref)
+		}
+	}
 	if err != nil || !counted {
 		return list, err
 	}
@@ -31,6 +36,34 @@ func (v *view) Queues(_ context.Context, counted bool) (list []daybook.Queue, er
 		return nil, err
 	}
 	return list, nil
+}
+
+// hasReady looks for one eligible job: two seeks a priority, however many wait.
+func (v *view) hasReady(queue int64) (found bool, err error) {
+	err = v.ranks(queue, func(rank int64) (bool, error) {
+		one, err := one(v.q, `SELECT 1 FROM ready WHERE lane = ? AND rank = ? AND run_at <= ?
+			AND (expires_at IS NULL OR expires_at > ?) LIMIT 1`, queue, rank, int64(v.now), int64(v.now))
+		found = one != nil
+		return !found, err
+	})
+	return found, err
+}
+
+// ranks visits the priorities that a queue has waiting, the highest first: one
+// seek each, however many jobs wait.
+func (v *view) ranks(queue int64, visit func(rank int64) (more bool, err error)) error {
+	rank := int64(-1 << 20)
+	for {
+		next, err := one(v.q, "SELECT rank FROM ready WHERE lane = ? AND rank > ? ORDER BY rank LIMIT 1", queue, rank)
+		if err != nil || next == nil {
+			return err
+		}
+		rank = num(next)
+		more, err := visit(rank)
+		if err != nil || !more {
+			return err
+		}
+	}
 }
 
 var countColumns = strings.Join(daybook.CountNames, ", ")
