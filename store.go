@@ -225,6 +225,7 @@ type Queue struct {
 	PausedAt     Time         `json:"paused_at,omitzero"`
 	PausedBy     string       `json:"paused_by,omitempty"`
 	PausedReason string       `json:"paused_reason,omitempty"`
+	Ready        bool         `json:"-"` // has a job that is eligible, whoever takes it
 	Counts       Counts       `json:"-"`
 	Eligible     int64        `json:"-"` // waiting, due, not held
 	Later        int64        `json:"-"` // waiting for a time

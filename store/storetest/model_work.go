@@ -164,8 +164,8 @@ func (m *model) give(t *rapid.T, r daybook.ClaimRequest, want []daybook.Change, 
 // repeatClaim asks again with an old call's id.
 func (m *model) repeatClaim(t *rapid.T) {
 	call := pick(t, m.made, "call")
-	row, known := m.calls[call]
-	if !known {
+	row := m.calls[call]
+	if s := m.sessions[row.session]; s.ID.IsZero() || !s.Live() {
 		t.Skip("the call is gone with its session")
 	}
 	got, err := m.w.book.Claim(m.w.ctx, daybook.ClaimRequest{Session: row.session, Queues: []string{"q"}, Limit: 9, Call: call})
