@@ -23,12 +23,14 @@ func rank(priority int) int64 { return int64(^priority) }
 
 func priority(rank int64) int { return int(^rank) }
 
-// Enqueue inserts the jobs that are new and answers the others as replays.
+// Enqueue inserts the jobs that are new and answers the others as replays. It
+// writes when all are decided, so that a refused call leaves nothing behind in
+// a transaction that goes on.
 func (t *tx) Enqueue(_ context.Context, jobs []daybook.NewJob) ([]daybook.Receipt, error) {
 	receipts := make([]daybook.Receipt, len(jobs))
-	fresh := make([]daybook.Job, 0, len(jobs))
 	keyed := make(map[string]int)
 	ids := make(map[daybook.ID]int)
+	var fresh, replayed []int
 	for i, n := range jobs {
 		known, receipt, err := t.known(jobs, i, keyed, ids)
 		if err != nil {
@@ -38,22 +40,46 @@ func (t *tx) Enqueue(_ context.Context, jobs []daybook.NewJob) ([]daybook.Receip
 			return nil, err
 		}
 		if receipts[i] = receipt; known {
+			replayed = append(replayed, i)
 			continue
 		}
-		j := n.Enqueue(t.now)
-		receipts[i] = daybook.Receipt{ID: j.ID}
-		fresh = append(fresh, j)
+		receipts[i] = daybook.Receipt{ID: n.Job.ID}
+		fresh = append(fresh, i)
 		if n.Job.Key != "" {
 			keyed[n.Job.Key] = i
-			if err := t.bindKey(n); err != nil {
-				return nil, err
-			}
 		}
 		if n.Known {
 			ids[n.Job.ID] = i
 		}
 	}
-	return receipts, t.insert(fresh)
+	return receipts, t.accept(jobs, fresh, replayed)
+}
+
+// accept writes what a call was decided to be.
+func (t *tx) accept(jobs []daybook.NewJob, fresh, replayed []int) error {
+	rows := make([]daybook.Job, len(fresh))
+	for n, i := range fresh {
+		rows[n] = jobs[i].Enqueue(t.now)
+		if jobs[i].Job.Key == "" {
+			continue
+		}
+		if err := t.bindKey(jobs[i]); err != nil {
+			return err
+		}
+	}
+	if err := t.insert(rows); err != nil {
+		return err
+	}
+	for _, i := range replayed {
+		if jobs[i].Job.Key == "" {
+			continue
+		}
+		if _, err := t.q.exec("UPDATE request SET replays = replays + 1, last_replay_at = ? WHERE key = ?",
+			int64(t.now), jobs[i].Job.Key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // known answers a request whose key or chosen id is taken, by the book or by
@@ -71,10 +97,6 @@ func (t *tx) known(jobs []daybook.NewJob, i int, keyed map[string]int, ids map[d
 		}
 		if found {
 			r, err := n.Replay(record.Fingerprint, record.Job, true)
-			if err == nil {
-				_, err = t.q.exec("UPDATE request SET replays = replays + 1, last_replay_at = ? WHERE key = ?",
-					int64(t.now), n.Job.Key)
-			}
 			return true, r, err
 		}
 	}

@@ -21,8 +21,7 @@ func (v *view) Find(_ context.Context, q daybook.Finding) ([]daybook.ID, error) 
 		return v.ids(`SELECT j.id FROM owned o CROSS JOIN job j ON j.seq = o.seq WHERE o.seq > ? AND o.deadline <= ?
 			ORDER BY o.seq LIMIT ?`, after, cutoff, limit)
 	case daybook.FindPastExpiry:
-		return v.ids(`SELECT j.id FROM ready r INDEXED BY ready_expiry CROSS JOIN job j ON j.seq = r.seq
-			WHERE r.expires_at <= ? AND r.expires_at IS NOT NULL AND r.lane > 0 AND r.seq > ? ORDER BY r.seq LIMIT ?`, cutoff, after, limit)
+		return v.ids(findPastExpiry, cutoff, after, limit)
 	case daybook.FindPastRetention:
 		return v.findOld(cutoff, limit)
 	case daybook.FindMatching:
@@ -39,17 +38,24 @@ func (v *view) ids(query string, args ...driver.Value) (ids []daybook.ID, err er
 	return ids, err
 }
 
+const (
+	findPastExpiry = `SELECT j.id FROM ready r INDEXED BY ready_expiry CROSS JOIN job j ON j.seq = r.seq
+		WHERE r.expires_at <= ? AND r.expires_at IS NOT NULL AND r.lane > 0 AND r.seq > ? ORDER BY r.seq LIMIT ?`
+	noneOpen         = "AND NOT EXISTS (SELECT 1 FROM effect e WHERE e.seq = j.seq AND e.state = 'open') "
+	findOldSuccesses = `SELECT j.id FROM ended d INDEXED BY ended_success CROSS JOIN job j ON j.seq = d.seq
+		WHERE d.outcome = 1 AND d.ended_at <= ? ` + noneOpen + `ORDER BY d.ended_at LIMIT ?`
+	findOldOthers = `SELECT j.id FROM job j INDEXED BY job_ended WHERE j.ended_at <= ? AND j.ended_at IS NOT NULL
+		AND j.state <> ? ` + noneOpen + `ORDER BY j.ended_at LIMIT ?`
+)
+
 // findOld finds final jobs past retention that have no open effect, the oldest
 // first: successes by their attempt, the others by their own row.
 func (v *view) findOld(cutoff, limit int64) ([]daybook.ID, error) {
-	const closed = "AND NOT EXISTS (SELECT 1 FROM effect e WHERE e.seq = j.seq AND e.state = 'open') "
-	old, err := v.ids(`SELECT j.id FROM ended d INDEXED BY ended_success CROSS JOIN job j ON j.seq = d.seq
-		WHERE d.outcome = 1 AND d.ended_at <= ? `+closed+`ORDER BY d.ended_at LIMIT ?`, cutoff, limit)
+	old, err := v.ids(findOldSuccesses, cutoff, limit)
 	if err != nil || int64(len(old)) == limit {
 		return old, err
 	}
-	more, err := v.ids(`SELECT j.id FROM job j INDEXED BY job_ended WHERE j.ended_at <= ? AND j.ended_at IS NOT NULL AND j.state <> ? `+
-		closed+`ORDER BY j.ended_at LIMIT ?`, cutoff, slowCode(daybook.SetAside), limit-int64(len(old)))
+	more, err := v.ids(findOldOthers, cutoff, slowCode(daybook.SetAside), limit-int64(len(old)))
 	return append(old, more...), err
 }
 

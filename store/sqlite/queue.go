@@ -49,12 +49,14 @@ func (v *view) hasReady(queue int64) (found bool, err error) {
 	return found, err
 }
 
+const nextRank = "SELECT rank FROM ready WHERE lane = ? AND rank > ? ORDER BY rank LIMIT 1"
+
 // ranks visits the priorities that a queue has waiting, the highest first: one
 // seek each, however many jobs wait.
 func (v *view) ranks(queue int64, visit func(rank int64) (more bool, err error)) error {
 	rank := int64(-1 << 20)
 	for {
-		next, err := one(v.q, "SELECT rank FROM ready WHERE lane = ? AND rank > ? ORDER BY rank LIMIT 1", queue, rank)
+		next, err := one(v.q, nextRank, queue, rank)
 		if err != nil || next == nil {
 			return err
 		}

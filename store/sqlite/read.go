@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -215,14 +216,21 @@ func (v *view) listSucceeded(f daybook.Filter, after []int64) (page daybook.Page
 		return page, err
 	}
 	page = pageOf(jobs, f.Limit, func(j daybook.Job) []int64 { return []int64{int64(j.EndedAt), j.Ref} })
-	if page.Cursor == "" && len(page.Items) < f.Limit {
-		rest := f
-		rest.Limit -= len(page.Items)
+	if page.Cursor != "" {
+		return page, nil
+	}
+	rest := f
+	if rest.Limit -= len(page.Items); rest.Limit == 0 { // a full page, and perhaps the settled ones behind it
+		rest.Limit = 1
 		more, err := v.list(rest, "", settled, nil)
-		page.Items, page.Cursor = append(page.Items, more.Items...), more.Cursor
+		if len(more.Items) > 0 {
+			page.Cursor = closeCursor([]int64{math.MaxInt64})
+		}
 		return page, err
 	}
-	return page, nil
+	more, err := v.list(rest, "", settled, nil)
+	page.Items, page.Cursor = append(page.Items, more.Items...), more.Cursor
+	return page, err
 }
 
 // pageOf cuts a list that was asked for one row too many.

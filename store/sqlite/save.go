@@ -14,6 +14,24 @@ import (
 // a statement; the others one by one. Every statement names the row as it was
 // read, and a row that isn't so any more refuses the whole call.
 func (t *tx) Save(_ context.Context, changes []daybook.Change) error {
+	for _, c := range changes {
+		if c.Move != daybook.MoveClaim {
+			continue
+		}
+		// A row that was owned and given back looks the same in ready.
+		now, err := one(t.q, "SELECT generation FROM job WHERE seq = ?", c.Was.Ref)
+		if err != nil {
+			return err
+		}
+		if num(now) != c.Was.Generation {
+			return sure(0, 1, "waiting jobs")
+		}
+	}
+	return t.save(changes)
+}
+
+// save is Save for claims that this transaction itself has just read.
+func (t *tx) save(changes []daybook.Change) error {
 	var claims, successes []daybook.Change
 	for _, c := range changes {
 		queue, err := t.makeQueue(c.Now.Queue)

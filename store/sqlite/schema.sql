@@ -76,6 +76,7 @@ CREATE TABLE owned (
     started_at          INTEGER,
     cancel_requested_at INTEGER
 );
+CREATE INDEX owned_suspect ON owned (session) WHERE suspect <> 0;
 
 -- One row per ended attempt, or per run of folded releases. `through` is the
 -- highest generation that the row accounts for.

@@ -1,0 +1,72 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPlans holds the plans of the statements that run all the time: none may
+// scan a table that grows with the backlog or the history. SQLite is never
+// told statistics, so its plans are the same on an empty and on a large book.
+func TestPlans(t *testing.T) {
+	ctx := context.Background()
+	book, err := Open(ctx, filepath.Join(t.TempDir(), "plans.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	s := book.Store().(*Store)
+	for name, query := range map[string]string{
+		"claim":          eligibleIn + inOrder,
+		"claim of kinds": eligibleIn + "AND j.kind IN (?, ?) " + inOrder,
+		"claim suspect":  suspectsIn + inOrder,
+		"suspects held":  suspectsHeld,
+		"next priority":  nextRank,
+		"lock":           lockJobs[4],
+		"take away":      deleteReady,
+		"take range":     deleteRange,
+		"record success": insertCompleted[4],
+		"end ownership":  deleteCompleted[4],
+		"one job":        wholeJob + "WHERE j.id = ?",
+		"past expiry":    findPastExpiry,
+		"old successes":  findOldSuccesses,
+		"old others":     findOldOthers,
+		"fold":           foldSums,
+	} {
+		for _, step := range s.plan(t, query) {
+			for _, table := range []string{"job", "j", "ready", "r", "ended", "d", "e", "request", "owned"} {
+				if strings.Contains(step+" ", "SCAN "+table+" ") && !strings.Contains(step, "USING INDEX") {
+					t.Errorf("%s: the plan has %q", name, step)
+				}
+			}
+			if strings.Contains(step, "TEMP B-TREE FOR ORDER BY") && name == "claim" {
+				t.Errorf("%s sorts the backlog: %q", name, step)
+			}
+		}
+	}
+}
+
+func (s *Store) plan(t *testing.T, query string) (steps []string) {
+	t.Helper()
+	err := s.alone(context.Background(), "explaining", func() error {
+		c, err := s.connection()
+		if err != nil {
+			return err
+		}
+		args := make([]driver.Value, strings.Count(query, "?"))
+		return c.rows("EXPLAIN QUERY PLAN "+query, args, func(row []driver.Value) error {
+			steps = append(steps, text(row[3]))
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, query)
+	}
+	if len(steps) == 0 {
+		t.Fatalf("no plan for %s", query)
+	}
+	return steps
+}
