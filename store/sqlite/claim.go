@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/daybookdev/daybook"
 )
@@ -33,6 +34,9 @@ func (t *tx) Claim(_ context.Context, c daybook.Claiming) ([]daybook.Job, error)
 	return k.jobs, nil
 }
 
+// suspectsWaiting names its index: by the table's key it would walk the backlog.
+const suspectsWaiting = "SELECT 1 FROM ready r INDEXED BY ready_suspect WHERE r.suspect <> 0 AND r.lane = ? LIMIT 1"
+
 const suspectsHeld = "SELECT count(*) FROM owned WHERE session = ? AND suspect <> 0"
 
 // claiming is one claim call under way.
@@ -41,7 +45,8 @@ type claiming struct {
 	daybook.Claiming
 	grant    daybook.Grant
 	jobs     []daybook.Job
-	suspects driver.Value // nil when the queue at hand has none waiting
+	queue    string       // the one at hand
+	suspects driver.Value // nil when it has no suspect waiting
 }
 
 // save carries claims out.
@@ -62,11 +67,12 @@ func (k *claiming) fromQueue(name string, most int) error {
 	if err != nil || queue == 0 || most <= 0 {
 		return err
 	}
+	k.queue = name
 	paused, err := one(k.q, "SELECT paused_at FROM queue WHERE n = ?", queue)
 	if err != nil || paused != nil {
 		return err
 	}
-	if k.suspects, err = one(k.q, "SELECT 1 FROM ready WHERE suspect <> 0 AND lane = ? LIMIT 1", queue); err != nil {
+	if k.suspects, err = one(k.q, suspectsWaiting, queue); err != nil {
 		return err
 	}
 	if k.Oldest {
@@ -123,12 +129,19 @@ func (k *claiming) oldest(queue int64, most int) error {
 	return k.save(all[:min(most, len(all))])
 }
 
+// candidateColumns are what most waiting jobs are made of. The last tells those
+// that have more to them (attempts, an expiry, an origin): they are loaded in
+// full. Reading a column costs as much as finding a row, so a claim reads few.
+const candidateColumns = `j.seq, j.id, j.kind, j.args, j.rank, j.run_at, j.max_failures, j.set_aside_lost, j.timeout, j.enqueued_at,
+	j.key, CASE WHEN j.generation = 0 AND j.first_claimed_at IS NULL AND j.expires_at IS NULL AND j.origin IS NULL
+		AND j.failures = 0 AND j.crashes = 0 THEN NULL ELSE 1 END`
+
 const (
-	candidate  = "SELECT " + jobColumns + `, j.args FROM ready r CROSS JOIN job j ON j.seq = r.seq WHERE r.lane = ? `
 	due        = `AND r.run_at <= ? AND (r.expires_at IS NULL OR r.expires_at > ?) `
 	inOrder    = `ORDER BY r.run_at, r.seq LIMIT ?`
-	eligibleIn = candidate + `AND r.rank = ? ` + due + `AND r.suspect = 0 `
-	suspectsIn = "SELECT " + jobColumns + `, j.args FROM ready r INDEXED BY ready_suspect CROSS JOIN job j ON j.seq = r.seq
+	eligibleIn = "SELECT " + candidateColumns + ` FROM ready r CROSS JOIN job j ON j.seq = r.seq
+		WHERE r.lane = ? AND r.rank = ? ` + due + `AND r.suspect = 0 `
+	suspectsIn = "SELECT " + candidateColumns + ` FROM ready r INDEXED BY ready_suspect CROSS JOIN job j ON j.seq = r.seq
 		WHERE r.suspect <> 0 AND r.lane = ? AND r.rank = ? ` + due
 )
 
@@ -143,19 +156,55 @@ func (k *claiming) find(query string, most int, args ...driver.Value) ([]daybook
 			args = append(args, kind)
 		}
 	}
-	changes := make([]daybook.Change, 0, min(most, 256))
+	jobs := make([]daybook.Job, 0, min(most, 256))
+	var more []int
 	err := k.q.rows(query+inOrder, append(args, int64(most)), func(row []driver.Value) error {
-		j, err := k.scanJob(row)
-		if err != nil {
-			return err
+		if row[11] != nil {
+			more = append(more, len(jobs))
 		}
-		j.Args = raw(row[jobWidth])
-		c, err := j.Claim(k.grant, k.now)
-		if err != nil {
-			return fmt.Errorf("a ready row that can't be claimed: %w", err)
-		}
-		changes = append(changes, c)
+		jobs = append(jobs, scanCandidate(k.queue, row))
 		return nil
 	})
+	if err == nil && len(more) > 0 {
+		err = k.loadMore(jobs, more)
+	}
+	changes := make([]daybook.Change, len(jobs))
+	for i, j := range jobs {
+		if err != nil {
+			return nil, err
+		}
+		if changes[i], err = j.Claim(k.grant, k.now); err != nil {
+			err = fmt.Errorf("a ready row that can't be claimed: %w", err)
+		}
+	}
 	return changes, err
+}
+
+func scanCandidate(queue string, row []driver.Value) daybook.Job {
+	j := daybook.Job{Ref: num(row[0]), ID: id(row[1]), Queue: queue, Kind: text(row[2]), Args: raw(row[3]),
+		State: daybook.Waiting, Priority: priority(num(row[4])), RunAt: at(row[5]), MaxFailures: int(num(row[6])),
+		OnLost: daybook.LostRetry, Timeout: time.Duration(num(row[8])) * time.Microsecond, EnqueuedAt: at(row[9]),
+		Key: text(row[10])}
+	if num(row[7]) != 0 {
+		j.OnLost = daybook.LostSetAside
+	}
+	return j
+}
+
+// loadMore loads the jobs at these places in full.
+func (k *claiming) loadMore(jobs []daybook.Job, places []int) error {
+	ids := make([]daybook.ID, len(places))
+	for n, i := range places {
+		ids[n] = jobs[i].ID
+	}
+	full, err := k.lock(ids)
+	if err != nil {
+		return err
+	}
+	for n, i := range places {
+		args := jobs[i].Args
+		jobs[i] = full[n]
+		jobs[i].Args = args
+	}
+	return nil
 }

@@ -35,8 +35,8 @@ var (
 		WHERE outcome = 1 AND (ended_at, seq) > (?, ?) ORDER BY ended_at, seq LIMIT ?`, start: first2, since: true}
 	walkEnded = source{query: `SELECT seq, ended_at, seq FROM job INDEXED BY job_ended
 		WHERE ended_at IS NOT NULL AND (ended_at, seq) > (?, ?) ORDER BY ended_at, seq LIMIT ?`, start: first2, since: true}
-	walkOpen = source{query: `SELECT DISTINCT seq, seq FROM effect INDEXED BY effect_open WHERE state = 'open' AND seq > ?
-		ORDER BY seq LIMIT ?`, start: first}
+	walkOpen = source{query: `SELECT seq, seq FROM effect INDEXED BY effect_open WHERE state = 'open' AND seq > ?
+		GROUP BY seq ORDER BY seq LIMIT ?`, start: first}
 	walkSessions = source{query: "SELECT n, n FROM session WHERE n > ? ORDER BY n LIMIT ?", start: first}
 	// The first part of the key stays what it is.
 	walkLiveSessions = source{query: `SELECT n, ?1, n FROM session WHERE (ended_at IS NULL OR ended_at >= ?1) AND n > ?2
@@ -52,7 +52,7 @@ var (
 
 // walkJobsOf is a source of the jobs that a side table has rows of.
 func walkJobsOf(table string) source {
-	return source{query: "SELECT DISTINCT seq, seq FROM " + table + " WHERE seq > ? ORDER BY seq LIMIT ?", start: first}
+	return source{query: "SELECT seq, seq FROM " + table + " WHERE seq > ? GROUP BY seq ORDER BY seq LIMIT ?", start: first}
 }
 
 var (

@@ -12,7 +12,9 @@ var lockJobs = texts{head: "SELECT " + jobColumns + ", " + ownedColumns +
 
 // Lock loads jobs without args. The write transaction began immediate, so it
 // holds the only write lock there is and every row with it.
-func (t *tx) Lock(_ context.Context, ids []daybook.ID) ([]daybook.Job, error) {
+func (t *tx) Lock(_ context.Context, ids []daybook.ID) ([]daybook.Job, error) { return t.lock(ids) }
+
+func (t *tx) lock(ids []daybook.ID) ([]daybook.Job, error) {
 	found := make(map[daybook.ID]daybook.Job, len(ids))
 	err := inChunks(len(ids), func(from, size int) error {
 		args := make([]driver.Value, size)

@@ -23,6 +23,7 @@ func TestPlans(t *testing.T) {
 		"claim":          eligibleIn + inOrder,
 		"claim of kinds": eligibleIn + "AND j.kind IN (?, ?) " + inOrder,
 		"claim suspect":  suspectsIn + inOrder,
+		"suspects wait":  suspectsWaiting,
 		"suspects held":  suspectsHeld,
 		"next priority":  nextRank,
 		"lock":           lockJobs[4],
