@@ -404,7 +404,8 @@ func (b *Book) Restored(ctx context.Context, since Time, by By) (incarnation int
 			return err
 		}
 		incarnation++
-		note, err := json.Marshal(map[string]any{"at": tx.Now(), "since": since, "actor": by.Actor, "reason": by.Reason})
+		note, err := json.Marshal(map[string]any{"at": tx.Now(), "since": since, "actor": by.Actor,
+			"reason": by.Reason})
 		if err != nil {
 			return err
 		}

@@ -75,7 +75,8 @@ func (j Job) Complete(o Owner, result json.RawMessage, now Time) (Change, error)
 		return Change{}, err
 	}
 	if j.OpenEffect != "" {
-		return Change{}, Fail(CodeEffectOpen, "job %s: effect %s is open; finish it before completing", j.ID, quote(j.OpenEffect))
+		return Change{}, Fail(CodeEffectOpen, "job %s: effect %s is open; finish it before completing", j.ID,
+			quote(j.OpenEffect))
 	}
 	next := j.disowned().ended(Succeeded, now)
 	next.Result = result

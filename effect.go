@@ -1,6 +1,7 @@
 package daybook
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -60,10 +61,7 @@ func EffectKey(job ID, name string, round int) string {
 // handlerEffect is what a lost attempt leaves when its handler used no ledger
 // and its job says that a person must look.
 func handlerEffect(j Job, now Time) *Effect {
-	begun := j.StartedAt
-	if begun == 0 {
-		begun = j.ClaimedAt
-	}
+	begun := cmp.Or(j.StartedAt, j.ClaimedAt, now) // an imported job's attempt was seen by nobody here
 	return &Effect{Job: j.ID, Name: HandlerEffect, Policy: PolicyAsk, State: EffectIsOpen,
 		Generation: j.Generation, Key: EffectKey(j.ID, HandlerEffect, 0), BegunAt: begun, Ref: j.Ref}
 }

@@ -77,7 +77,8 @@ func (e *BatchError) Unwrap() error { return e.Err }
 // a [BatchError].
 func PrepareMany(requests []Request) ([]NewJob, error) {
 	if len(requests) > BatchMax {
-		return nil, &Error{Code: CodeTooLarge, Field: "jobs", Text: fmt.Sprintf("at most %d in one call, got %d", BatchMax, len(requests))}
+		return nil, &Error{Code: CodeTooLarge, Field: "jobs",
+			Text: fmt.Sprintf("at most %d in one call, got %d", BatchMax, len(requests))}
 	}
 	jobs := make([]NewJob, len(requests))
 	total := 0

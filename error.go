@@ -96,7 +96,8 @@ func Fail(code Code, format string, args ...any) *Error {
 
 // Unavailable wraps a driver's error: its text stays out of sight.
 func Unavailable(doing string, err error) *Error {
-	return &Error{Code: CodeUnavailable, Text: "the database did not answer while " + doing + "; try again", Err: err}
+	return &Error{Code: CodeUnavailable, Text: "the database did not answer while " + doing + "; try again",
+		Err: err}
 }
 
 // quote shows hostile input in an error: escaped, and cut with a mark.

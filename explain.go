@@ -45,7 +45,8 @@ func SafeToRetry(j Job, effects []Effect, now Time) Safe {
 	case happened:
 		return Safe{Grounds: "its work happened, a person said; running again would do it again"}
 	case len(open) > 0:
-		return Safe{Grounds: "effect " + strings.Join(open, ", ") + " was begun and nobody knows whether it happened; settle it first", Open: open}
+		return Safe{Open: open, Grounds: "effect " + strings.Join(open, ", ") +
+			" was begun and nobody knows whether it happened; settle it first"}
 	case len(effects) == 0:
 		return Safe{Yes: true, Grounds: "the job records no effects; its handler must bear running again"}
 	}
@@ -61,12 +62,14 @@ func WhyOf(j Job, queue Queue, sessions []Session, effects []Effect, now Time) W
 	}
 	switch j.State {
 	case Running:
-		return say("running", j.ClaimedAt, "running under worker %s at generation %d since %s; its lease runs until %s",
+		return say("running", j.ClaimedAt,
+			"running under worker %s at generation %d since %s; its lease runs until %s",
 			quote(j.Worker), j.Generation, j.ClaimedAt, j.LeaseUntil)
 	case SetAside:
 		safe := SafeToRetry(j, effects, now)
 		w.Safe = &safe
-		return say(string(j.Reason), j.EndedAt, "set aside (%s) since %s; a person decides: daybook job revive or cancel", j.Reason, j.EndedAt)
+		return say(string(j.Reason), j.EndedAt,
+			"set aside (%s) since %s; a person decides: daybook job revive or cancel", j.Reason, j.EndedAt)
 	case Waiting:
 	default:
 		return say(string(j.State), j.EndedAt, "%s since %s", j.State, j.EndedAt)
@@ -79,9 +82,11 @@ func WhyOf(j Job, queue Queue, sessions []Session, effects []Effect, now Time) W
 	case j.RunAt > now:
 		return say("later", 0, "due at %s, after %d failed attempts", j.RunAt, j.Failures)
 	case queue.Paused:
-		return say("paused", queue.PausedAt, "queue %s is paused since %s by %s", j.Queue, queue.PausedAt, quote(queue.PausedBy))
+		return say("paused", queue.PausedAt, "queue %s is paused since %s by %s", j.Queue, queue.PausedAt,
+			quote(queue.PausedBy))
 	case !slices.ContainsFunc(sessions, func(s Session) bool { return s.takes(j) }):
-		return say("no_worker", j.RunAt, "ready since %s, but no live worker takes kind %s from queue %s", j.RunAt, j.Kind, j.Queue)
+		return say("no_worker", j.RunAt, "ready since %s, but no live worker takes kind %s from queue %s", j.RunAt,
+			j.Kind, j.Queue)
 	}
 	return say("ready", j.RunAt, "ready since %s; a worker will claim it", j.RunAt)
 }
@@ -166,7 +171,8 @@ func TimelineOf(j Job, h History) []Event {
 }
 
 func (a Attempt) events() []Event {
-	claimed := Event{At: a.ClaimedAt, What: "claimed", Generation: a.Generation, Session: a.Session, Detail: "by worker " + a.Worker}
+	claimed := Event{At: a.ClaimedAt, What: "claimed", Generation: a.Generation, Session: a.Session,
+		Detail: "by worker " + a.Worker}
 	if a.Count > 1 {
 		return []Event{{At: a.EndedAt, What: "released", Generation: a.Generation, Session: a.Session,
 			Detail: fmt.Sprintf("%d attempts in a row, generations %d to %d, the first claimed at %s",
@@ -174,12 +180,14 @@ func (a Attempt) events() []Event {
 	}
 	events := []Event{claimed}
 	if a.StartedAt != 0 {
-		events = append(events, Event{At: a.StartedAt, What: "started", Generation: a.Generation, Session: a.Session})
+		events = append(events, Event{At: a.StartedAt, What: "started", Generation: a.Generation,
+			Session: a.Session})
 	}
 	if a.EndedAt == 0 {
 		return events
 	}
-	ended := Event{At: a.EndedAt, What: string(a.Outcome), Generation: a.Generation, Session: a.Session, Detail: a.Why}
+	ended := Event{At: a.EndedAt, What: string(a.Outcome), Generation: a.Generation, Session: a.Session,
+		Detail: a.Why}
 	if a.Error != nil {
 		ended.Detail = strings.TrimSpace(ended.Detail + " " + a.Error.Text)
 	}
@@ -192,7 +200,8 @@ func (e Effect) events() []Event {
 	if e.EndedAt == 0 || e.SettledBy != "" {
 		return []Event{begun} // a person's settlement has its own event
 	}
-	return []Event{begun, {At: e.EndedAt, What: "effect " + string(e.State), Generation: e.Generation, Detail: e.Name}}
+	return []Event{begun, {At: e.EndedAt, What: "effect " + string(e.State), Generation: e.Generation,
+		Detail: e.Name}}
 }
 
 // Backlog is one queue in numbers. Requests (accepted, moved in) and attempts
@@ -203,7 +212,7 @@ type Backlog struct {
 	Eligible int64            `json:"eligible"` // waiting and due
 	Later    int64            `json:"later"`    // waiting for a time
 	Held     int64            `json:"held"`
-	Oldest   float64          `json:"oldest_eligible_seconds"` // age of the oldest eligible job; later, paused and held ones don't count
+	Oldest   float64          `json:"oldest_eligible_seconds"` // not of later, paused or held ones
 	Reasons  map[Reason]int64 `json:"set_aside_reasons"`
 	Kinds    []KindCounts     `json:"kinds"`
 	Counts

@@ -133,8 +133,8 @@ func TestTimelineOf(t *testing.T) {
 		}
 	}
 	moved := TimelineOf(with(waitingJob(), origin), History{})
-	if len(moved) != 1 || moved[0].What != "moved in" || !strings.Contains(moved[0].Detail,
-		"from sidekiq id 1") {
+	if len(moved) != 1 || moved[0].What != "moved in" ||
+		!strings.Contains(moved[0].Detail, "from sidekiq id 1") {
 		t.Errorf("a moved job begins with %+v", moved)
 	}
 }

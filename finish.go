@@ -105,7 +105,8 @@ func (o Outcome) said() Refusal {
 		operation, said = "release", ""
 	}
 	said, _ = cleanText(said, ProgressMax)
-	return Refusal{Job: o.Job, Generation: o.Owner.Generation, Session: o.Owner.Session, Operation: operation, Said: said}
+	return Refusal{Job: o.Job, Generation: o.Owner.Generation, Session: o.Owner.Session, Operation: operation,
+		Said: said}
 }
 
 // Repeated decides about an outcome whose attempt has ended already: the same
@@ -127,7 +128,8 @@ func (o Outcome) Repeated(past Attempt) bool {
 // evidence, and its sender is told. The error is only for the call as a whole.
 func (b *Book) Finish(ctx context.Context, outcomes []Outcome) ([]Answer, error) {
 	if len(outcomes) > BatchMax {
-		return nil, &Error{Code: CodeTooLarge, Field: "outcomes", Text: fmt.Sprintf("at most %d in one call, got %d", BatchMax, len(outcomes))}
+		return nil, &Error{Code: CodeTooLarge, Field: "outcomes",
+			Text: fmt.Sprintf("at most %d in one call, got %d", BatchMax, len(outcomes))}
 	}
 	answers := make([]Answer, len(outcomes))
 	var round []int
@@ -205,7 +207,9 @@ func (b *Book) finish(ctx context.Context, outcomes []Outcome, answers []Answer,
 
 // completeSets lets the store complete each session's successes as one set,
 // if it can, and returns what is left to decide one by one.
-func completeSets(ctx context.Context, tx Tx, outcomes []Outcome, answers []Answer, round []int) (rest []int, err error) {
+func completeSets(
+	ctx context.Context, tx Tx, outcomes []Outcome, answers []Answer, round []int,
+) (rest []int, err error) {
 	completer, ok := tx.(Completer)
 	if !ok {
 		return round, nil

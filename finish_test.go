@@ -53,8 +53,8 @@ func TestResultThatCanNotBeKept(t *testing.T) {
 	for _, tt := range []struct {
 		name, result, want string
 	}{
-		{"none", ``, ""}, {"a document", `{"a":1.0}`, ""}, {"at the limit", `"` + strings.Repeat("x",
-			ResultMax-2) + `"`, ""},
+		{"none", ``, ""}, {"a document", `{"a":1.0}`, ""},
+		{"at the limit", `"` + strings.Repeat("x", ResultMax-2) + `"`, ""},
 		{"past the limit", `"` + strings.Repeat("x", ResultMax-1) + `"`,
 			"result: at most 1048576 bytes, got 1048577"},
 		{"not JSON", `hello`, "result: is not JSON at byte 0"},

@@ -23,8 +23,8 @@ var jsonSeeds = []string{
 // refusable says, by other means than the checker's, whether a valid document
 // holds something that the checker is there to refuse.
 func refusable(t *testing.T, doc []byte) bool {
-	if !utf8.Valid(doc) || bytes.Contains(doc, []byte(`\u0000`)) || bytes.Contains(bytes.ToLower(doc),
-		[]byte(`\ud`)) {
+	if !utf8.Valid(doc) || bytes.Contains(doc, []byte(`\u0000`)) ||
+		bytes.Contains(bytes.ToLower(doc), []byte(`\ud`)) {
 		return true
 	}
 	d := json.NewDecoder(bytes.NewReader(doc))
@@ -117,8 +117,8 @@ func FuzzCanonical(f *testing.F) {
 		if err := d.Decode(&v); err != nil {
 			t.Fatal(err)
 		}
-		rewritten, err := json.MarshalIndent(v, "",
-			"\t") // keys sorted, other escapes and spaces, numbers as they were
+		// Keys sorted, other escapes and spaces, numbers as they were.
+		rewritten, err := json.MarshalIndent(v, "", "\t")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func FuzzCanonical(f *testing.F) {
 func FuzzDecodeRequest(f *testing.F) {
 	for _, s := range jsonSeeds {
 		f.Add([]byte(s))
-		f.Add([]byte(`{"queue":"q","kind":"k","key":"k1","priority":1,"run_at":"2027-01-02T03:04:05Z","args":` + s + `}`))
+		f.Add([]byte(`{"queue":"q","kind":"k","key":"k1","run_at":"2027-01-02T03:04:05Z","args":` + s + `}`))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		r, err := DecodeRequest(doc)
@@ -189,8 +189,8 @@ func FuzzProblem(f *testing.F) {
 // FuzzKey: a key that passes is kept as it came and can stand in one line of
 // a log; names are safe in a URL too.
 func FuzzKey(f *testing.F) {
-	for _, s := range []string{"", "a1", `"a1"`, "schlüssel", "a\x00", "\x1b[31m", "\xff", strings.Repeat("k",
-		KeyMax+1), "a.b_c-d:9"} {
+	for _, s := range []string{"", "a1", `"a1"`, "schlüssel", "a\x00", "\x1b[31m", "\xff",
+		strings.Repeat("k", KeyMax+1), "a.b_c-d:9"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, key string) {

@@ -40,7 +40,8 @@ var Gaps = []Gap{
 	{GapClaim, "heard and claimed", "an eligible job and a used ring",
 		"the reconciler finds a queue with eligible work and no claim", "the reconciler rings the queue again"},
 	{GapGrant, "claim committed and answer received", "a job owned by someone who doesn't know",
-		"the same call id asks again; else two renewals don't list it; else the lease runs out", "the owner, then the reconciler"},
+		"the same call id asks again; else two renewals don't list it; else the lease runs out",
+		"the owner, then the reconciler"},
 	{GapStart, "granted and handler begun", "a job owned and never started",
 		"the lease runs out; nothing can have happened outside", "the reconciler"},
 	{GapBegin, "effect recorded as begun and called", "an open effect",
@@ -54,7 +55,8 @@ var Gaps = []Gap{
 	{GapAck, "job ended and message acknowledged", "a message that comes again",
 		"the claim finds a finished job", "the consumer acknowledges it and counts it as stale"},
 	{GapPause, "owner stopped past its lease and continued", "two processes that believe they own the job",
-		"the old owner's generation is not the current one", "the book fences it, keeps what it said, and tells it"},
+		"the old owner's generation is not the current one",
+		"the book fences it, keeps what it said, and tells it"},
 }
 
 // Hook is called at a gap with the job concerned, for demos and drills that

@@ -50,8 +50,7 @@ func TestL19OnePoisonJob(t *testing.T) {
 	const poison, all = 150, 300
 	jobs := make([]Job, all)
 	for i := range jobs {
-		jobs[i] = with(waitingJob(), fresh,
-			func(j *Job) { j.MaxFailures = 20; j.ID[0] = byte(i); j.ID[1] = byte(i >> 8) })
+		jobs[i] = with(waitingJob(), fresh, func(j *Job) { j.MaxFailures = 20 })
 	}
 	deaths := 0
 	for round := 0; ; round++ {

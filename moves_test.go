@@ -180,8 +180,8 @@ func triedMoves() []triedMove {
 		{"settle stay", settleMove("charge", Verdict{Happened: true, Stay: true})},
 		{"settle more", settleMove("charge", Verdict{More: true})},
 		{"settle elder", settleMove("charge", Verdict{Generation: 3})},
-		{"settle handler happened", settleMove(HandlerEffect, Verdict{Happened: true,
-			Result: json.RawMessage(`7`)})},
+		{"settle handler happened",
+			settleMove(HandlerEffect, Verdict{Happened: true, Result: json.RawMessage(`7`)})},
 		{"settle handler absent", settleMove(HandlerEffect, Verdict{})},
 		{"settle handler stay", settleMove(HandlerEffect, Verdict{Happened: true, Stay: true})},
 		{"settle done", func(j Job) (Change, error) {
@@ -210,8 +210,7 @@ func ownerMoves(suffix string, o Owner) []triedMove {
 	}
 	return []triedMove{
 		{"complete" + suffix, func(j Job) (Change, error) {
-			return j.Complete(o, json.RawMessage(`{"ok":true}`),
-				testNow)
+			return j.Complete(o, json.RawMessage(`{"ok":true}`), testNow)
 		}},
 		{"fail" + suffix, fail(Failure{})},
 		{"fail in-10s" + suffix, fail(Failure{Delay: 10 * time.Second})},

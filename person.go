@@ -46,7 +46,8 @@ func (j Job) Revive(by By, now Time) (Change, error) {
 		return Change{}, j.refuse("is %s; only set aside, cancelled and expired jobs can be revived", j.State)
 	}
 	if j.OpenEffect != "" {
-		return Change{}, Fail(CodeEffectOpen, "job %s: effect %s is open; settle it first", j.ID, quote(j.OpenEffect))
+		return Change{}, Fail(CodeEffectOpen, "job %s: effect %s is open; settle it first", j.ID,
+			quote(j.OpenEffect))
 	}
 	event := &Event{At: now, What: "revived", Generation: j.Generation, Actor: by.Actor, Reason: by.Reason,
 		Detail: "was " + string(j.State)}
@@ -64,7 +65,8 @@ func (j Job) Unhold(by By, now Time) (Change, error) {
 	if j.State != Waiting || j.HeldBy == "" {
 		return Change{}, j.refuse("is %s and not held", j.State)
 	}
-	event := &Event{At: now, What: "unheld", Actor: by.Actor, Reason: by.Reason, Detail: "was held by " + j.HeldBy}
+	event := &Event{At: now, What: "unheld", Actor: by.Actor, Reason: by.Reason,
+		Detail: "was held by " + j.HeldBy}
 	next := j
 	next.HeldBy = ""
 	next.RunAt = max(j.RunAt, now)
@@ -82,7 +84,8 @@ func (j Job) Expire(now Time) (Change, error) {
 	case j.ExpiresAt == 0 || j.ExpiresAt > now:
 		return Change{}, j.refuse("has not expired")
 	}
-	event := &Event{At: now, What: "expired", Generation: j.Generation, Detail: "expires_at " + j.ExpiresAt.String()}
+	event := &Event{At: now, What: "expired", Generation: j.Generation,
+		Detail: "expires_at " + j.ExpiresAt.String()}
 	next := j.ended(Expired, now)
 	if j.OpenEffect != "" {
 		next = j.setAside(ReasonEffectOpen, now)

@@ -51,9 +51,12 @@ func endExpired(ctx context.Context, tx Tx, c Certainty) (ended, marked int, err
 	return ended, marked, nil
 }
 
+// decision decides about one locked job of a repair.
+type decision func(tx Tx, j Job) (Change, error)
+
 // repair walks everything a finding answers, a batch a transaction. move
 // decides about one locked job; its refusal skips the job.
-func (b *Book) repair(ctx context.Context, doing string, q Finding, move func(tx Tx, j Job) (Change, error)) (int, error) {
+func (b *Book) repair(ctx context.Context, doing string, q Finding, move decision) (int, error) {
 	total := 0
 	q.Limit = repairBatch
 	for {
@@ -108,7 +111,8 @@ func (b *Book) repair(ctx context.Context, doing string, q Finding, move func(tx
 // knows. It returns how many.
 func (b *Book) RevokeLost(ctx context.Context) (int, error) {
 	starts := map[ID]bool{}
-	return b.repair(ctx, "revoking lost claims", Finding{What: FindOfEndedSessions}, func(tx Tx, j Job) (Change, error) {
+	lost := Finding{What: FindOfEndedSessions}
+	return b.repair(ctx, "revoking lost claims", lost, func(tx Tx, j Job) (Change, error) {
 		if _, known := starts[j.Session]; !known {
 			found, err := tx.Sessions(ctx, SessionFilter{ID: j.Session})
 			if err != nil {
@@ -119,13 +123,15 @@ func (b *Book) RevokeLost(ctx context.Context) (int, error) {
 			}
 			starts[j.Session] = len(found) == 1 && found[0].Starts
 		}
-		return j.Lose(Loss{Cause: LossSession, Owner: Owner{j.Session, j.Generation}, Starts: starts[j.Session]}, tx.Now())
+		return j.Lose(Loss{Cause: LossSession, Owner: Owner{j.Session, j.Generation}, Starts: starts[j.Session]},
+			tx.Now())
 	})
 }
 
 // RevokeOverdue takes back claims that ran past their run limit.
 func (b *Book) RevokeOverdue(ctx context.Context) (int, error) {
-	return b.repair(ctx, "revoking overdue claims", Finding{What: FindPastRunLimit}, func(tx Tx, j Job) (Change, error) {
+	overdue := Finding{What: FindPastRunLimit}
+	return b.repair(ctx, "revoking overdue claims", overdue, func(tx Tx, j Job) (Change, error) {
 		if j.State != Running || j.Deadline() > tx.Now() {
 			return Change{}, j.refuse("is within its run limit")
 		}
@@ -145,7 +151,8 @@ func revoke(ctx context.Context, tx Tx, jobs []Job, cause LossCause, starts bool
 	}
 	var changes []Change
 	for i, j := range locked {
-		c, err := j.Lose(Loss{Cause: cause, Owner: Owner{jobs[i].Session, jobs[i].Generation}, Starts: starts}, tx.Now())
+		c, err := j.Lose(Loss{Cause: cause, Owner: Owner{jobs[i].Session, jobs[i].Generation}, Starts: starts},
+			tx.Now())
 		if err == nil {
 			changes = append(changes, c)
 		}

@@ -2,6 +2,7 @@ package daybook
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -153,7 +154,8 @@ func CheckName(field, name string) error {
 	}
 	for i := range len(name) {
 		c := name[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-:", c) >= 0) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("._-:", c) >= 0) {
 			return Invalid(field, "wants letters, digits, . _ - : only, got %s", quote(name))
 		}
 	}
@@ -236,13 +238,15 @@ type Arrival struct {
 func (n NewJob) Import(a Arrival, now Time) Change {
 	j := n.Enqueue(now)
 	j.Origin, j.HeldBy = &a.Origin, a.HeldBy
-	c := Change{Event: &Event{At: now, What: "imported", Detail: "from " + a.Origin.System + " id " + a.Origin.ID}}
-	if a.Aside != "" {
-		j = j.setAside(a.Aside, now)
-	}
+	c := Change{Event: &Event{At: now, What: "imported",
+		Detail: "from " + a.Origin.System + " id " + a.Origin.ID}}
 	if a.OwnerDied {
+		a.Aside = cmp.Or(a.Aside, ReasonEffectOpen) // never waits: it would run again unseen
 		c.Effect = handlerEffect(j, now)
 		j.OpenEffect = HandlerEffect
+	}
+	if a.Aside != "" {
+		j = j.setAside(a.Aside, now)
 	}
 	return Job{}.becomes(MoveImport, j, c)
 }

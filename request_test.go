@@ -138,8 +138,8 @@ func TestCheckName(t *testing.T) {
 		if (err == nil) != ok {
 			t.Errorf("%.20q: got %v, want ok %v", name, err, ok)
 		}
-		if err != nil && (!strings.HasPrefix(err.Error(), "queue: ") || strings.ContainsAny(err.Error(),
-			"\n\x00\u202e")) {
+		if err != nil && (!strings.HasPrefix(err.Error(), "queue: ") ||
+			strings.ContainsAny(err.Error(), "\n\x00\u202e")) {
 			t.Errorf("%.20q: the error is %q", name, err)
 		}
 	}
@@ -219,8 +219,8 @@ func TestL34Replay(t *testing.T) {
 	for byKey, field := range map[bool]string{true: "key", false: "id"} {
 		got, err := n.Replay(other, testSession, byKey)
 		e, ok := errors.AsType[*Error](err)
-		if !ok || e.Code != CodeKeyConflict || e.Field != field || got != (Receipt{}) || !strings.Contains(e.Text,
-			testSession.String()) {
+		if !ok || e.Code != CodeKeyConflict || e.Field != field || got != (Receipt{}) ||
+			!strings.Contains(e.Text, testSession.String()) {
 			t.Errorf("other input, by key %v: got %+v, %v", byKey, got, err)
 		}
 	}
@@ -263,5 +263,40 @@ func TestPrepareMany(t *testing.T) {
 	}
 	if _, err := PrepareMany(append(batch, good)); CodeOf(err) != CodeTooLarge {
 		t.Errorf("a batch past 32 MiB: got %v, want too_large", err)
+	}
+}
+
+// TestImport: a job that moved in keeps its due time and origin, counts as
+// moved in, and one whose old owner died waits for a person.
+func TestImport(t *testing.T) {
+	from := Origin{System: "sidekiq", Store: "redis-1", Queue: "default", ID: "abc"}
+	for _, tt := range []struct {
+		name    string
+		arrival Arrival
+		want    string
+		held    string
+	}{
+		{"held", Arrival{Origin: from, HeldBy: "cutover"}, `waiting +1h0m0s "imported"`, "cutover"},
+		{"at once", Arrival{Origin: from}, `waiting +1h0m0s "imported"`, ""},
+		{"dead in the old system", Arrival{Origin: from, Aside: ReasonFailures}, `set_aside:failures "imported"`, ""},
+		{"owner died", Arrival{Origin: from, OwnerDied: true},
+			`set_aside:effect_open opened effect=handler:open "imported"`, ""},
+		{"owner died, as lost", Arrival{Origin: from, OwnerDied: true, Aside: ReasonLost, HeldBy: "cutover"},
+			`set_aside:lost opened effect=handler:open "imported"`, "cutover"},
+	} {
+		n := NewJob{Job: with(Job{ID: testJob, Queue: "mail", MaxFailures: 3}, due(time.Hour))}
+		c := n.Import(tt.arrival, testNow)
+		if got := answer(c, nil); got != tt.want || c.Now.HeldBy != tt.held {
+			t.Errorf("%s: got %q held by %q, want %q held by %q", tt.name, got, c.Now.HeldBy, tt.want, tt.held)
+		}
+		if c.Now.Origin == nil || *c.Now.Origin != from || c.Now.EnqueuedAt != testNow || c.Now.Attempted() {
+			t.Errorf("%s: got %+v", tt.name, c.Now)
+		}
+		if d := c.Delta(); !d.Balanced() || d.MovedIn != 1 || d.Accepted != 0 {
+			t.Errorf("%s: got delta %+v", tt.name, d)
+		}
+		if c.Effect != nil && c.Effect.BegunAt != testNow {
+			t.Errorf("%s: the effect begun at %q, want when it was found", tt.name, c.Effect.BegunAt)
+		}
 	}
 }

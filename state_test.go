@@ -65,14 +65,14 @@ func TestBecomesPanics(t *testing.T) {
 			"claim moved a job from cancelled to running"},
 		{"a lower generation", MoveClaim, waitingJob(), with(runningJob(), func(j *Job) { j.Generation = 3 }),
 			"lowered generation 4 to 3"},
-		{"running without a session", MoveClaim, waitingJob(), with(runningJob(),
-			func(j *Job) { j.Session = ID{} }), "left a running job"},
-		{"owned though it ended", MoveComplete, runningJob(), with(runningJob(),
-			func(j *Job) { j.State = Succeeded }), "left a succeeded job"},
+		{"running without a session", MoveClaim, waitingJob(),
+			with(runningJob(), func(j *Job) { j.Session = ID{} }), "left a running job"},
+		{"owned though it ended", MoveComplete, runningJob(),
+			with(runningJob(), func(j *Job) { j.State = Succeeded }), "left a succeeded job"},
 		{"set aside without a reason", MoveFail, runningJob(), endedJob(SetAside, ""),
 			`left a set_aside job with reason ""`},
-		{"a reason though it waits", MoveFail, runningJob(), with(waitingJob(),
-			func(j *Job) { j.Reason = ReasonLost }), `left a waiting job with reason "lost"`},
+		{"a reason though it waits", MoveFail, runningJob(),
+			with(waitingJob(), func(j *Job) { j.Reason = ReasonLost }), `left a waiting job with reason "lost"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			defer func() {

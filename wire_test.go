@@ -20,10 +20,12 @@ func TestRequestFields(t *testing.T) {
 }
 
 func TestDecodeRequest(t *testing.T) {
-	got, err := DecodeRequest([]byte(` {"id":"00000000-0000-7000-8000-000000000001","queue":"mail","kind":"welcome",
+	got, err := DecodeRequest([]byte(` {"id":"00000000-0000-7000-8000-000000000001",
+		"queue":"mail","kind":"welcome",
 		"args": {"b" : 1.50, "a":"<\u00e9&>", "n":9007199254740993} ,"key":"k1",
 		"run_at":"2027-01-02T03:04:05.678901+01:00",
-		"expires_at":"2028-01-01T00:00:00Z","priority":-3,"max_failures":2,"on_lost":"set_aside","timeout_seconds":0.5} `))
+		"expires_at":"2028-01-01T00:00:00Z","priority":-3,"max_failures":2,"on_lost":"set_aside",
+		"timeout_seconds":0.5} `))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,8 @@ func TestDecodeRequest(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	got, err = DecodeRequest([]byte(`{"queue":"q","kind":"k","in_seconds":1.5,"args":null,"id":null,"key":null,"priority":null}`))
+	got, err = DecodeRequest([]byte(`{"queue":"q","kind":"k","in_seconds":1.5,
+		"args":null,"id":null,"key":null,"priority":null}`))
 	if err != nil || got.In != 1500*time.Millisecond || string(got.Args) != "null" || got.Key != "" {
 		t.Errorf("a delay and nulls: got %+v, %v", got, err)
 	}
@@ -113,8 +116,8 @@ func TestEncodeJSONKeepsArgs(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := b.String()
-	if !strings.Contains(line, `"args":`+args) || strings.Count(line, "\n") != 1 || !strings.HasSuffix(line,
-		"\n") {
+	if !strings.Contains(line, `"args":`+args) || strings.Count(line, "\n") != 1 ||
+		!strings.HasSuffix(line, "\n") {
 		t.Errorf("got %q, want the args byte for byte on one line", line)
 	}
 }
@@ -152,8 +155,9 @@ func TestJobJSON(t *testing.T) {
 		j.Args, j.Key, j.Result, j.Progress = json.RawMessage(`1`), "k", json.RawMessage(`1`), json.RawMessage(`1`)
 		j.LastError, j.Reason, j.EndedAt = testProblem, ReasonLost, testNow
 	})
-	want = "id queue kind args state reason priority run_at expires_at held_by generation failures crashes max_failures on_lost " +
-		"key origin result progress last_error session worker lease_until cancel_requested_at enqueued_at claimed_at ended_at"
+	want = "id queue kind args state reason priority run_at expires_at held_by generation failures crashes " +
+		"max_failures on_lost key origin result progress last_error session worker lease_until " +
+		"cancel_requested_at enqueued_at claimed_at ended_at"
 	if got := strings.Join(keys(full), " "); got != want {
 		t.Errorf("a full job:\ngot  %s\nwant %s", got, want)
 	}
