@@ -1,0 +1,206 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// batchMost bounds one claim call: its jobs' args must fit in memory, and its
+// transaction must stay short.
+const batchMost = 1000
+
+// claimer is the claim loop's own state: nobody else touches it.
+type claimer struct {
+	*engine
+	rota  *rota
+	kinds []string
+	bell  listening
+	poll  *time.Timer // nil never polls
+	calls int
+	call  call // whose answer never came
+	again retry
+}
+
+// call is one claim call. Until its answer came it is repeated by its id, and
+// gives the same claims.
+type call struct {
+	request  daybook.ClaimRequest
+	first    time.Time // before it was first sent
+	repeated bool
+}
+
+func (e *engine) newClaimer() *claimer {
+	c := &claimer{engine: e, rota: newRota(e.cfg.Queues, e.cfg.Weights), kinds: e.claimKinds(),
+		again: retry{log: e.log, doing: "claiming"}}
+	c.bell = listening{bell: e.book.Bell(), queues: e.cfg.Queues, again: retry{log: e.log, doing: "listening to the bell"}}
+	if e.cfg.Poll > 0 {
+		c.poll = time.NewTimer(jittered(e.cfg.Poll))
+	}
+	return c
+}
+
+// claims is the claim loop, until ctx ends or the worker has drained. It claims
+// when there is room and a reason to look: a ring, the poll floor, or a last
+// call that came back full.
+func (e *engine) claims(ctx context.Context) {
+	c := e.newClaimer()
+	due := true
+	for ctx.Err() == nil {
+		c.bell.open(ctx) // first listen, then look: no ring falls between
+		quiet, empty := e.quiet.Load(), e.empty()
+		if e.drain && empty {
+			if quiet {
+				return
+			}
+			due = true // what failed or was given back may be eligible again
+		}
+		room := 0
+		if due && !quiet {
+			room = c.waitingRoom()
+		}
+		if room == 0 {
+			due = c.wait(ctx, due)
+			continue
+		}
+		var got int
+		if got, due = c.claim(ctx, room); e.drain && empty && got == 0 && !due {
+			return
+		}
+	}
+}
+
+// empty reports whether the worker holds no claim.
+func (e *engine) empty() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.held) == 0
+}
+
+// waitingRoom is how much to claim now. When it isn't worth a call yet it is 0,
+// and the loop is woken when it is.
+func (e *engine) waitingRoom() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	room := e.room()
+	if room > 0 && (e.free() > 0 || room >= e.enough()) {
+		e.want = 0
+		return min(room, batchMost)
+	}
+	e.want = e.enough()
+	return 0
+}
+
+// mayHear reports whether the worker could take what a ring announces; if not,
+// the loop is woken when it can. A worker without room leaves rings to others.
+func (e *engine) mayHear() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.room() > 0 {
+		return true
+	}
+	e.want = 1
+	return false
+}
+
+// wait waits until there is something to look at, and reports whether a look is
+// due.
+func (c *claimer) wait(ctx context.Context, due bool) bool {
+	var rings <-chan string
+	if !due && c.mayHear() {
+		rings = c.bell.rings
+	}
+	var poll <-chan time.Time
+	if c.poll != nil {
+		poll = c.poll.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-c.wake:
+	case _, open := <-rings:
+		if !open {
+			c.bell.lost()
+		}
+		return true
+	case <-poll:
+		c.poll.Reset(jittered(c.cfg.Poll))
+		return true
+	case <-c.bell.retry:
+		c.bell.retry = nil
+	}
+	return due
+}
+
+// claim makes one claim call, or repeats the one whose answer never came. It
+// reports how many claims came, and whether another look is due: there may be
+// more, or the book didn't answer.
+func (c *claimer) claim(ctx context.Context, room int) (got int, due bool) {
+	session, ok := c.ensureSession(ctx)
+	if !ok {
+		return 0, true
+	}
+	if c.call.request.Session != session {
+		c.call = c.newCall(session, room)
+	}
+	c.book.Reached(daybook.GapClaim, daybook.ID{})
+	sent := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, c.patience())
+	claimed, err := c.book.Claim(bounded, c.call.request)
+	cancel()
+	switch {
+	case err == nil && time.Since(sent) < c.cfg.Lease/3:
+		c.again.healed()
+		due = claimed.Full || c.call.repeated // of a repeated call nobody knows
+		got = c.accept(c.call, claimed)
+		c.call = call{}
+		return got, due
+	case err == nil:
+		// So late an answer may be past: renewals that didn't list the claims
+		// may have given them back. The repeat answers what is still owned.
+	case ended(err):
+		c.endSession(session, err)
+	case ctx.Err() == nil:
+		sleep(ctx, c.again.after(err))
+	}
+	c.call.repeated = true
+	return 0, true
+}
+
+// ended reports that the book knows the session no more.
+func ended(err error) bool {
+	return errors.Is(err, daybook.ErrFenced) || errors.Is(err, daybook.ErrNotFound)
+}
+
+func (c *claimer) newCall(session daybook.ID, room int) call {
+	c.calls++
+	return call{first: time.Now(), request: daybook.ClaimRequest{Session: session, Queues: c.rota.order(), Kinds: c.kinds,
+		Limit: room, Call: daybook.NewID(), Oldest: c.calls%daybook.OldestEvery == 0}}
+}
+
+// accept takes claims over, now that their commit is known. Those of a session
+// that ended meanwhile are nobody's.
+func (e *engine) accept(c call, claimed daybook.Claimed) int {
+	jobs := claimed.Jobs
+	now := time.Now()
+	e.mu.Lock()
+	if e.session.ID != c.request.Session {
+		e.mu.Unlock()
+		return 0
+	}
+	for i := range jobs {
+		r := &run{engine: e, job: jobs[i], kind: e.kindOf(jobs[i].Kind), asked: c.first, got: now,
+			owner: daybook.Owner{Session: c.request.Session, Generation: jobs[i].Generation}}
+		e.held[r.ref()] = r
+		e.queue = append(e.queue, r)
+	}
+	e.fill()
+	e.mu.Unlock()
+	e.counters.claimed.Add(int64(len(jobs)))
+	if bell := e.book.Bell(); claimed.Full && bell != nil {
+		// One ring for ten thousand jobs wakes the fleet in doublings.
+		bell.Ring(e.hard, jobs[len(jobs)-1].Queue)
+	}
+	return len(jobs)
+}

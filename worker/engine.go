@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/reconcile"
+)
+
+// engine is one Run of a worker: what it holds, and the loops around it. The
+// claim loop fills the queue, slots empty it, the flusher records how attempts
+// ended, the renewer keeps the lease, the watch ends what takes too long.
+type engine struct {
+	*Worker
+	log   *slog.Logger
+	drain bool
+	base  context.Context // of handlers: the values of Run's context, and never ends
+	hard  context.Context // of the engine's own calls: ends when Run is about to return
+	end   context.CancelFunc
+
+	wake   chan struct{} // the claim loop looks again
+	flush  chan struct{} // there are outcomes
+	idle   chan struct{} // nothing runs and nothing is unrecorded; told while stopping
+	starts chan startAsk
+
+	mu       sync.Mutex
+	session  daybook.Session // zero between two
+	trust    time.Time       // until when the lease holds by this process's clock
+	watchdog *time.Timer     // fires at trust
+	held     map[daybook.ClaimRef]*run
+	queue    []*run // claims that wait for a slot, oldest first
+	slots    int    // slots in use
+	want     int    // wake the claim loop when so much room is free; 0 is never
+	outbox   []ending
+	sending  int // outcomes in the call that is under way
+	stopping bool
+	pace     pace
+}
+
+// ending is an outcome on its way to the book.
+type ending struct {
+	run *run
+	out daybook.Outcome
+	// fallback: the first outcome was refused for what it says, and this one
+	// stands in for it.
+	fallback bool
+}
+
+func newEngine(ctx context.Context, w *Worker, drain bool) *engine {
+	base := context.WithoutCancel(ctx)
+	hard, end := context.WithCancel(base)
+	return &engine{Worker: w, log: w.cfg.Log.With("worker", w.cfg.Name), drain: drain, base: base, hard: hard, end: end,
+		wake: make(chan struct{}, 1), flush: make(chan struct{}, 1), idle: make(chan struct{}, 1),
+		starts: make(chan startAsk), held: map[daybook.ClaimRef]*run{}}
+}
+
+// run is the life of one Run. Claiming ends first; renewals and outcomes go on
+// until everything is said or the time for it is over.
+func (e *engine) run(ctx context.Context) {
+	claiming, stopClaiming := context.WithCancel(ctx)
+	defer stopClaiming()
+	var loops sync.WaitGroup
+	loops.Go(func() {
+		select {
+		case <-e.stop:
+			stopClaiming()
+		case <-claiming.Done():
+		}
+	})
+	if !e.cfg.NoLoops {
+		loops.Go(func() { e.reconcile(claiming) })
+	}
+	loops.Go(e.renewals)
+	loops.Go(e.watch)
+	loops.Go(e.recordStarts)
+	loops.Go(e.recordOutcomes)
+	e.log.Info("worker starts", "queues", len(e.cfg.Queues), "concurrency", e.cfg.Concurrency)
+	e.claims(claiming)
+	stopClaiming()
+	e.shutDown()
+	e.end()
+	waitMost(&loops, endMost)
+	e.log.Info("worker stopped")
+}
+
+// waitMost waits for loops to end, but not for one that a call to the database
+// holds: stopping must end in its time.
+func waitMost(loops *sync.WaitGroup, most time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		loops.Wait()
+		close(done)
+	}()
+	over := time.NewTimer(most)
+	defer over.Stop()
+	select {
+	case <-done:
+	case <-over.C:
+	}
+}
+
+func (e *engine) reconcile(ctx context.Context) {
+	if err := reconcile.New(e.book, e.cfg.Reconcile).Run(ctx); err != nil {
+		e.log.Error("the reconciler can't run beside this worker", "err", err)
+	}
+}
+
+// look makes the claim loop look at what changed.
+func (e *engine) look() { poke(e.wake) }
+
+// poke leaves a signal, unless one is there already.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits d, or less when ctx ends; then it is false.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

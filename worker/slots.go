@@ -1,0 +1,125 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// trusted reports whether the lease holds by this process's clock. It wants the
+// lock.
+func (e *engine) trusted() bool { return time.Now().Before(e.trust) }
+
+// free is how many slots nobody wants yet. It wants the lock.
+func (e *engine) free() int { return e.cfg.Concurrency - e.slots - len(e.queue) }
+
+// room is how many claims the worker can take: free slots, and a few to wait
+// for the next one. It wants the lock.
+func (e *engine) room() int { return e.free() + e.pace.spare(e.cfg.Concurrency) }
+
+// enough is how much room a claim call is worth: a free slot at once, and else
+// half of what may wait, so that fast handlers are claimed for in batches. It
+// wants the lock.
+func (e *engine) enough() int { return max(1, e.pace.spare(e.cfg.Concurrency)/2) }
+
+// fill starts slots for what waits in the queue. It wants the lock.
+func (e *engine) fill() {
+	for n := min(e.cfg.Concurrency-e.slots, len(e.queue)); n > 0; n-- {
+		e.slots++
+		go e.slot()
+	}
+}
+
+// slot runs one claim after the other until none waits. A handler that ends its
+// goroutine hands the slot to a new one.
+func (e *engine) slot() {
+	left := false
+	defer func() {
+		if !left {
+			go e.slot()
+		}
+	}()
+	for r := e.next(); r != nil; r = e.next() {
+		e.attempt(r)
+	}
+	left = true
+}
+
+// next takes the next claim for a slot; nil closes the slot. Nothing begins
+// when the lease doesn't hold by this process's clock.
+func (e *engine) next() *run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.queue) == 0 || e.stopping || !e.trusted() {
+		e.slots--
+		e.tellRoom()
+		e.tellIdle()
+		return nil
+	}
+	r := e.queue[0]
+	e.queue[0] = nil
+	e.queue = e.queue[1:]
+	r.place = placeRunning
+	r.begin(e.base, time.Now())
+	e.arm(r)
+	e.tellRoom()
+	return r
+}
+
+// tellRoom wakes the claim loop when it waits for as much room as there is. It
+// wants the lock.
+func (e *engine) tellRoom() {
+	if e.want > 0 && e.room() >= e.want {
+		e.want = 0
+		e.look()
+	}
+}
+
+// attempt runs the handler and passes on how it ended, whatever it did.
+func (e *engine) attempt(r *run) {
+	var out daybook.Outcome
+	returned := false
+	defer func() {
+		if !returned {
+			out = r.broken(recover())
+		}
+		e.returned(r, out)
+	}()
+	if !e.begun(r) {
+		out, returned = daybook.Outcome{Kind: daybook.OutcomeReleased}, true
+		return
+	}
+	e.book.Reached(daybook.GapStart, r.job.ID)
+	e.book.Reached(daybook.GapPause, r.job.ID)
+	out = r.kind.call(r.ctx, r)
+	returned = true
+}
+
+// returned takes an outcome over for the flusher, and frees the run's context.
+func (e *engine) returned(r *run, out daybook.Outcome) {
+	r.ctx.cancel(context.Canceled)
+	e.book.Reached(daybook.GapComplete, r.job.ID)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	if r.leaked {
+		r.leaked = false
+		e.counters.leaked.Add(-1)
+		e.log.Info("a handler returned long after its context ended", "job", r.job.ID)
+	}
+	if r.place == placeRunning {
+		r.place = placeReturned
+	}
+	e.pace.add(time.Since(r.began))
+	e.report(r, out)
+}
+
+// report puts an outcome into the outbox. It wants the lock.
+func (e *engine) report(r *run, out daybook.Outcome) {
+	out.Job, out.Owner = r.job.ID, r.owner
+	e.outbox = append(e.outbox, ending{run: r, out: out})
+	poke(e.flush)
+}
