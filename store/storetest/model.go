@@ -45,7 +45,7 @@ type randomMove struct {
 func (m *model) moves() []randomMove {
 	return []randomMove{
 		{"enqueue", 3, m.enqueue}, {"session", 2, m.startSession}, {"claim", 4, m.claim}, {"claim again", 1, m.repeatClaim},
-		{"claim a job", 1, m.claimJob}, {"finish", 2, m.finish}, {"finish late", 1, m.finishLate}, {"renew", 2, m.renew},
+		{"claim a job", 1, m.claimJob}, {"import", 1, m.imported}, {"finish", 2, m.finish}, {"finish many", 2, m.finishMany}, {"finish late", 1, m.finishLate}, {"renew", 2, m.renew},
 		{"start", 1, m.start}, {"end session", 1, m.endSession}, {"advance", 2, m.advance}, {"lapse", 2, m.lapse},
 		{"reconcile", 1, m.reconcile}, {"cancel", 1, m.cancel}, {"revive", 2, m.revive}, {"settle", 1, m.settle},
 		{"hold", 1, m.hold}, {"unhold", 1, m.unhold}, {"pause", 1, m.pause}, {"resume", 2, m.resume},

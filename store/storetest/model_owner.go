@@ -52,6 +52,28 @@ func (m *model) finish(t *rapid.T) {
 // finishLate reports for any claim that was ever given.
 func (m *model) finishLate(t *rapid.T) { m.report(t, func(grantRow) bool { return true }) }
 
+// finishMany reports for several claims in one call, most of them as done.
+func (m *model) finishMany(t *rapid.T) {
+	if len(m.granted) == 0 {
+		t.Skip("no claim")
+	}
+	var outcomes []daybook.Outcome
+	for _, g := range m.granted {
+		j := m.jobs[g.ref.Job]
+		held := j.Session == g.session && j.Generation == g.ref.Generation
+		if !held && rapid.IntRange(0, 9).Draw(t, "late too") > 0 {
+			continue
+		}
+		o := daybook.Outcome{Job: g.ref.Job, Owner: daybook.Owner{Session: g.session, Generation: g.ref.Generation},
+			Kind: daybook.OutcomeSucceeded}
+		if rapid.IntRange(0, 5).Draw(t, "otherwise") == 0 {
+			o = m.outcome(t, g)
+		}
+		outcomes = append(outcomes, o)
+	}
+	m.reported(t, outcomes)
+}
+
 func (m *model) report(t *rapid.T, of func(grantRow) bool) {
 	var from []grantRow
 	for _, g := range m.granted {
@@ -59,10 +81,19 @@ func (m *model) report(t *rapid.T, of func(grantRow) bool) {
 			from = append(from, g)
 		}
 	}
-	o := m.outcome(t, pick(t, from, "claim"))
-	answers, err := m.w.book.Finish(m.w.ctx, []daybook.Outcome{o})
+	m.reported(t, []daybook.Outcome{m.outcome(t, pick(t, from, "claim"))})
+}
+
+func (m *model) reported(t *rapid.T, outcomes []daybook.Outcome) {
+	answers, err := m.w.book.Finish(m.w.ctx, outcomes)
 	m.w.ok(err)
-	got := answers[0]
+	for i, o := range outcomes {
+		m.reportedOne(t, o, answers[i])
+	}
+}
+
+// reportedOne holds one answer against the pure move.
+func (m *model) reportedOne(t *rapid.T, o daybook.Outcome, got daybook.Answer) {
 	if _, there := m.jobs[o.Job]; !there {
 		agree(t, "report of a pruned job", got.Err, daybook.ErrNotFound)
 		return

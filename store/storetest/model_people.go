@@ -11,8 +11,9 @@ import (
 // What time, the reconciler and people do at random.
 
 func (m *model) advance(t *rapid.T) {
-	m.w.clock.advance(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, 5 * time.Second, 11 * time.Second,
-		31 * time.Second, time.Minute, 31 * 24 * time.Hour}).Draw(t, "by"))
+	steps := []time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Second, 5 * time.Second, 5 * time.Second,
+		11 * time.Second, 11 * time.Second, 31 * time.Second, time.Minute, 8 * 24 * time.Hour, 31 * 24 * time.Hour}
+	m.w.clock.advance(rapid.SampledFrom(steps).Draw(t, "by"))
 }
 
 // lapse lets every lease run out.
@@ -155,6 +156,29 @@ func (m *model) prune(*rapid.T) {
 			m.keys[j.Key] = k
 		}
 	}
+}
+
+// imported takes a job in from elsewhere, or the same one again.
+func (m *model) imported(t *rapid.T) {
+	n, err := daybook.Request{Queue: "q", Kind: "a", OnLost: daybook.LostSetAside}.Prepare()
+	m.w.ok(err)
+	a := daybook.Arrival{HeldBy: rapid.SampledFrom([]string{"", "cutover"}).Draw(t, "held"),
+		Origin: daybook.Origin{System: "old", ID: rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "id")}}
+	if rapid.Bool().Draw(t, "owner died") {
+		a.OwnerDied, a.Aside, a.HeldBy = true, daybook.ReasonEffectOpen, ""
+	}
+	var c daybook.Change
+	err = m.w.book.Store().Write(m.w.ctx, "a test", func(tx daybook.Tx) error {
+		c = n.Import(a, tx.Now())
+		return tx.Save(m.w.ctx, []daybook.Change{c})
+	})
+	if known := m.where(func(j daybook.Job) bool { return j.Origin != nil && *j.Origin == a.Origin }); len(known) > 0 {
+		agree(t, "second import", err, daybook.ErrFenced)
+		return
+	}
+	m.w.ok(err)
+	m.order = append(m.order, c.Now.ID)
+	m.apply(c)
 }
 
 // sweep drops what is past its time; sums don't change.

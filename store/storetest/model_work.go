@@ -21,9 +21,10 @@ func (m *model) request(t *rapid.T) daybook.Request {
 		Key:         rapid.SampledFrom([]string{"", "", "k1", "k2"}).Draw(t, "key"),
 		Priority:    rapid.IntRange(-1, 1).Draw(t, "priority"),
 		MaxFailures: rapid.IntRange(1, 4).Draw(t, "max_failures"),
-		OnLost:      rapid.SampledFrom([]daybook.OnLost{daybook.LostRetry, daybook.LostSetAside}).Draw(t, "on_lost"),
-		In:          time.Duration(rapid.SampledFrom([]int{0, 0, 1, 20}).Draw(t, "in")) * time.Second,
-		Timeout:     rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "timeout"),
+		OnLost: rapid.SampledFrom([]daybook.OnLost{daybook.LostRetry, daybook.LostRetry,
+			daybook.LostSetAside}).Draw(t, "on_lost"),
+		In:      time.Duration(rapid.SampledFrom([]int{0, 0, 1, 20}).Draw(t, "in")) * time.Second,
+		Timeout: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "timeout"),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "expires") == 0 {
 		r.ExpiresAt = m.w.clock.now().Add(40 * time.Second)
@@ -67,6 +68,14 @@ func (m *model) startSession(t *rapid.T) {
 	m.w.ok(err)
 	m.sessions[s.ID] = s
 	m.started = append(m.started, s.ID)
+}
+
+// liveSession draws a session that may claim, most of the time.
+func (m *model) liveSession(t *rapid.T) daybook.Session {
+	if live := m.live(); len(live) > 0 && rapid.IntRange(0, 7).Draw(t, "live") > 0 {
+		return pick(t, live, "session")
+	}
+	return m.anySession(t)
 }
 
 // anySession draws a session, ended or not.
@@ -123,7 +132,7 @@ func (m *model) expected(r daybook.ClaimRequest) (claims []daybook.Change, err e
 }
 
 func (m *model) claim(t *rapid.T) {
-	r := daybook.ClaimRequest{Session: m.anySession(t).ID, Limit: rapid.IntRange(1, 5).Draw(t, "limit"),
+	r := daybook.ClaimRequest{Session: m.liveSession(t).ID, Limit: rapid.IntRange(1, 5).Draw(t, "limit"),
 		Queues: []string{rapid.SampledFrom([]string{"q", "q", "r"}).Draw(t, "queue")}, Call: daybook.NewID(),
 		Oldest: rapid.Bool().Draw(t, "oldest")}
 	if rapid.IntRange(0, 4).Draw(t, "by kind") == 0 {
@@ -185,8 +194,7 @@ func (m *model) repeatClaim(t *rapid.T) {
 
 // claimJob claims one job by its id, eligible or not.
 func (m *model) claimJob(t *rapid.T) {
-	s := m.anySession(t)
-	j := pick(t, m.where(func(daybook.Job) bool { return true }), "job")
+	s, j := m.liveSession(t), m.anyJob(t)
 	r := daybook.ClaimRequest{Session: s.ID, Job: j.ID, Call: daybook.NewID()}
 	was := m.sessions[s.ID]
 	s, refused := m.mayClaim(s.ID)

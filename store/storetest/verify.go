@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/check"
 )
 
 // verify runs the checker over the whole book and fails the test on what it
@@ -19,25 +20,11 @@ func verify(t tb, ctx context.Context, book *daybook.Book) {
 	}
 }
 
-// violations is a local seam until package check is there.
+// violations is what a full check finds, at most a hundred of each invariant.
 func violations(ctx context.Context, book *daybook.Book) (found []daybook.Violation, err error) {
-	inspector, ok := book.Store().(daybook.Inspector)
-	if !ok {
-		return nil, daybook.Fail(daybook.CodeInternal, "the store can't check itself: it is no Inspector")
+	report, err := check.Run(ctx, book, check.Options{Full: true})
+	for _, r := range report.Invariants {
+		found = append(found, r.Found...)
 	}
-	for _, invariant := range daybook.Invariants {
-		in := daybook.Inspection{Invariant: invariant, Chunk: 10_000}
-		for {
-			out, err := inspector.Inspect(ctx, in)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, out.Violations...)
-			if out.Done {
-				break
-			}
-			in.After = out.Next
-		}
-	}
-	return found, nil
+	return found, err
 }
