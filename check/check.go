@@ -1,0 +1,181 @@
+// Package check holds a book to the invariants of [daybook.Invariants]. It
+// reads only, on a live book, and the store does the looking: each invariant is
+// walked in chunks with a snapshot of its own, so that a check of millions of
+// rows never keeps an old one open. What a first look finds is looked at again,
+// and only what is still wrong then is reported: a healthy book never fails.
+package check
+
+import (
+	"context"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// Options of a check. The zero value looks at the live rows and at what ended
+// since the last clean check.
+type Options struct {
+	Full bool // walk all rows
+	// Seen is called after each chunk with the rows walked so far for the
+	// invariant; it may be nil.
+	Seen func(invariant string, walked int64)
+
+	hasty bool // no pause before the second look: nobody else writes
+}
+
+// foundMax bounds the violations that a report names one by one, per
+// invariant; Rows counts them all.
+const foundMax = 100
+
+// Report says what a check found. A book is as it should be when Violations
+// is 0.
+type Report struct {
+	Violations int      `json:"violations"`
+	Full       bool     `json:"full"` // all rows were walked
+	Invariants []Result `json:"invariants"`
+}
+
+// Result is what became of one invariant.
+type Result struct {
+	Name     string              `json:"name"`
+	Sentence string              `json:"sentence"`
+	Rows     int                 `json:"rows"`            // that break it
+	Walked   int64               `json:"walked"`          // rows looked at
+	Found    []daybook.Violation `json:"found,omitempty"` // the first of them
+}
+
+// overlap is how much further back than the last check a check looks: a
+// transaction that was under way then has its time from before, and the clock
+// may have been set back.
+const overlap = 10 * time.Minute
+
+// Run checks the book. A clean check notes when it began (SettingChecked), and
+// the next one that isn't full leaves out what had ended before. The error is
+// for a check that could not be made, never for what it found.
+func Run(ctx context.Context, book *daybook.Book, o Options) (Report, error) {
+	inspector, ok := book.Store().(daybook.Inspector)
+	if !ok {
+		return Report{}, daybook.Fail(daybook.CodeRefused, "%s can't be checked: its store has no inspector",
+			book.Store().Describe())
+	}
+	began, last, err := when(ctx, book)
+	if err != nil {
+		return Report{}, err
+	}
+	since := daybook.Time(0)
+	if at, err := daybook.ParseTime("checked", last); err == nil && !o.Full {
+		since = max(min(at, began).Add(-overlap), 1)
+	}
+	report := Report{Full: since == 0, Invariants: make([]Result, 0, len(daybook.Invariants))}
+	for _, invariant := range daybook.Invariants {
+		w := &walk{Options: o, inspector: inspector, result: Result{Name: invariant.Name, Sentence: invariant.Sentence}}
+		if err := w.run(ctx, daybook.Inspection{Invariant: invariant, Since: since}); err != nil {
+			return report, err
+		}
+		report.Invariants = append(report.Invariants, w.result)
+		report.Violations += w.result.Rows
+	}
+	if report.Violations > 0 {
+		return report, nil
+	}
+	// False says that another check noted its own: as good as this one's.
+	_, err = book.SaveSetting(ctx, daybook.SettingChecked, last, began.String())
+	return report, err
+}
+
+// when reads the book's clock and when the last clean check began.
+func when(ctx context.Context, book *daybook.Book) (now daybook.Time, last string, err error) {
+	err = book.Store().Read(ctx, "beginning a check", func(v daybook.View) (err error) {
+		now = v.Now()
+		last, err = v.Setting(ctx, daybook.SettingChecked)
+		return err
+	})
+	return now, last, err
+}
+
+// walk is the walk of one invariant.
+type walk struct {
+	Options
+	inspector daybook.Inspector
+	result    Result
+	confirmed map[string]bool // rows reported, by Violation.At
+}
+
+func (w *walk) run(ctx context.Context, in daybook.Inspection) error {
+	for {
+		out, err := w.inspector.Inspect(ctx, in)
+		if err != nil {
+			return err
+		}
+		if err := w.confirm(ctx, in, out.Violations); err != nil {
+			return err
+		}
+		w.result.Walked += out.Walked
+		if w.Seen != nil {
+			w.Seen(w.result.Name, w.result.Walked)
+		}
+		if out.Done {
+			return nil
+		}
+		in.After = out.Next
+	}
+}
+
+// breath is how long the second look waits: what a reconciler's pass is just
+// about to repair, it has repaired by then.
+const breath = 300 * time.Millisecond
+
+// confirm looks again at what a chunk found. A row may stand in two chunks, as
+// it moved between them, and counts once.
+func (w *walk) confirm(ctx context.Context, in daybook.Inspection, candidates []daybook.Violation) error {
+	again := daybook.Inspection{Invariant: in.Invariant}
+	seen := map[string]bool{}
+	for _, v := range candidates {
+		if !w.confirmed[v.At] && !seen[v.At] {
+			again.Only = append(again.Only, v.At)
+		}
+		seen[v.At] = true
+	}
+	if len(again.Only) == 0 {
+		return nil
+	}
+	if w.confirmed == nil { // once an invariant, not once a chunk
+		w.confirmed = map[string]bool{}
+		if err := w.breathe(ctx); err != nil {
+			return err
+		}
+	}
+	out, err := w.inspector.Inspect(ctx, again)
+	if err != nil {
+		return err
+	}
+	for _, v := range out.Violations {
+		w.report(v)
+	}
+	return nil
+}
+
+// report counts a row once, whatever is wrong with it.
+func (w *walk) report(v daybook.Violation) {
+	if !w.confirmed[v.At] {
+		w.result.Rows++
+		w.confirmed[v.At] = true
+	}
+	if len(w.result.Found) < foundMax {
+		w.result.Found = append(w.result.Found, v)
+	}
+}
+
+func (w *walk) breathe(ctx context.Context) error {
+	if w.hasty {
+		return nil
+	}
+	t := time.NewTimer(breath)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
