@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/check"
+	"github.com/daybookdev/daybook/store/sqlite"
+)
+
+// checkFlags say what is checked.
+type checkFlags struct {
+	full, bell, selftest bool
+	accepted             string
+}
+
+// checked is the answer of a check. Ids that somebody was told are accepted
+// are held against the book like an invariant of their own.
+type checked struct {
+	check.Report
+	Accepted *check.Acceptance `json:"accepted,omitempty"`
+}
+
+func (a *app) checkCommand() *cobra.Command {
+	var f checkFlags
+	cmd := &cobra.Command{
+		Use: "check", Short: "Hold the book to its invariants, reading only; exit 5 on a violation",
+		Example: example("daybook check", "daybook check --full -o json"),
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().BoolVar(&f.full, "full", false,
+		"walk all rows, not only live ones and what ended since the last check (default false)")
+	cmd.Flags().BoolVar(&f.bell, "bell", false,
+		"hold the bell against the book too; not in this version yet (default false)")
+	cmd.Flags().StringVar(&f.accepted, "accepted", "",
+		"file of job ids, or JSON lines with id and key, that must be in the book; - is standard input")
+	cmd.Flags().BoolVar(&f.selftest, "selftest", false,
+		"break a scratch book once per invariant, and print which fired (default false)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case f.bell:
+			return notYet("check --bell", "local: and none: hold nothing that could be missing")
+		case f.selftest && (f.full || f.accepted != ""):
+			return usage("--selftest looks at a book of its own; leave the other flags out")
+		case f.selftest:
+			return a.selftest(cmd.Context())
+		}
+		return a.check(cmd.Context(), f)
+	}
+	return cmd
+}
+
+func (a *app) check(ctx context.Context, f checkFlags) error {
+	var witness io.Reader
+	switch f.accepted {
+	case "":
+	case "-":
+		witness = a.stdin
+	default:
+		file, err := os.Open(f.accepted)
+		if err != nil {
+			return usage("--accepted %s can't be read; give an existing file of job ids", f.accepted)
+		}
+		defer file.Close()
+		witness = file
+	}
+	return a.onBook(ctx, func(ctx context.Context, book *daybook.Book) error {
+		report, err := check.Run(ctx, book, check.Options{Full: f.full})
+		if err != nil {
+			return err
+		}
+		answer := checked{Report: report}
+		if witness != nil {
+			if err := answer.hold(ctx, book, witness); err != nil {
+				return err
+			}
+		}
+		return a.showCheck(answer)
+	})
+}
+
+// hold looks for the ids that a witness was told are accepted.
+func (c *checked) hold(ctx context.Context, book *daybook.Book, witness io.Reader) error {
+	accepted, err := check.Accepted(ctx, book, witness)
+	if err != nil {
+		return err
+	}
+	c.Accepted = &accepted
+	c.Violations += len(accepted.Missing)
+	result := check.Result{Name: "accepted", Sentence: "Every accepted id is in the book.",
+		Rows: len(accepted.Missing), Walked: accepted.Accepted}
+	for _, id := range accepted.Missing[:min(len(accepted.Missing), subjectsMax)] {
+		result.Found = append(result.Found, daybook.Violation{Invariant: result.Name, Subject: id.String(),
+			Detail: "missing"})
+	}
+	c.Invariants = append(c.Invariants, result)
+	return nil
+}
+
+// subjectsMax bounds how many places a table names for one invariant.
+const subjectsMax = 10
+
+func (a *app) showCheck(answer checked) error {
+	err := showList(a, answer, answer.Invariants, nil, func(t *table, r check.Result) {
+		mark := "ok"
+		if r.Rows > 0 {
+			mark = fmt.Sprint(r.Rows)
+		}
+		t.row(mark, r.Name, r.Sentence)
+		for _, v := range r.Found[:min(len(r.Found), subjectsMax)] {
+			t.row("", v.Subject, v.Detail)
+		}
+	})
+	if err == nil && answer.Violations > 0 {
+		err = exitError{statusViolation, count(answer.Violations, "violation")}
+	}
+	return err
+}
+
+// selftest shows that the checker finds what it is there to find.
+func (a *app) selftest(ctx context.Context) error {
+	out := a.stdout
+	if a.json() {
+		out = io.Discard
+	}
+	quiet := daybook.Options{Log: slog.New(slog.DiscardHandler)}
+	err := check.Selftest(ctx, func() (*daybook.Book, error) {
+		return sqlite.Open(ctx, sqlite.Memory, sqlite.Options{Book: quiet})
+	}, sqlite.Break, out)
+	if daybook.CodeOf(err) == daybook.CodeInternal {
+		return exitError{statusViolation, err.Error()}
+	}
+	if err != nil || !a.json() {
+		return err
+	}
+	return daybook.EncodeJSON(a.stdout, map[string]any{"ok": true, "invariants": len(daybook.Invariants)})
+}

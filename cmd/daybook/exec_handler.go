@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/worker"
+)
+
+// execHandler runs the command for each job, and says how the attempt ended.
+func (a *app) execHandler(text string) (worker.Handler, error) {
+	db, err := absoluteDB(a.flags.db)
+	if err != nil {
+		return nil, err
+	}
+	base := os.Environ()
+	return func(ctx context.Context, job daybook.Job) daybook.Outcome {
+		lines := &lineLog{out: a.stderr, job: job.ID}
+		f := command{text: text, args: job.Args, env: environOf(base, job, db), stderr: lines}.run(ctx)
+		lines.flush()
+		return outcomeOf(context.Cause(ctx), job, f)
+	}, nil
+}
+
+// environOf tells the command whose job it works on, so that daybook works
+// inside it.
+func environOf(base []string, job daybook.Job, db string) []string {
+	return append(base[:len(base):len(base)],
+		envJob+"="+job.ID.String(),
+		envGeneration+"="+strconv.FormatInt(job.Generation, 10),
+		envSession+"="+job.Session.String(),
+		"DAYBOOK_ATTEMPT="+strconv.Itoa(job.Failures+job.Crashes+1),
+		"DAYBOOK_QUEUE="+job.Queue,
+		"DAYBOOK_KIND="+job.Kind,
+		"DAYBOOK_EFFECT_KEY="+daybook.EffectKey(job.ID, "main", 0),
+		"DAYBOOK_DB="+db,
+	)
+}
+
+// outcomeOf says what a command's end means for the job. cause is why it was
+// told to stop, or nil.
+func outcomeOf(cause error, job daybook.Job, f finished) daybook.Outcome {
+	switch {
+	case f.status == 0:
+		return daybook.Outcome{Kind: daybook.OutcomeSucceeded, Result: f.result()}
+	case f.status == exitDataError:
+		return daybook.Outcome{Kind: daybook.OutcomeFailed, Permanent: true, Problem: f.problem()}
+	case f.status == exitTryLater:
+		// Later each time, by the same curve as failures: the generation rises
+		// with every attempt, also those that count nothing.
+		tries := job.Generation % daybook.GenerationStep
+		return daybook.Outcome{Kind: daybook.OutcomeReleased,
+			In: daybook.BackoffDefault.Delay(tries, rand.Float64())}
+	case errors.Is(cause, worker.ErrCancelRequested):
+		return daybook.Outcome{Kind: daybook.OutcomeReleased} // the book makes it cancelled
+	}
+	p := f.problem()
+	if errors.Is(cause, worker.ErrRunLimit) {
+		p = daybook.NewProblem(fmt.Sprintf("the command ran past its run limit and was ended (%s)", f.how),
+			"timeout", f.stderr)
+	}
+	return daybook.Outcome{Kind: daybook.OutcomeFailed, Problem: p}
+}

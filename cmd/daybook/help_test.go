@@ -1,0 +1,123 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// commands lists every command of the program.
+func commands() []*cobra.Command {
+	var all []*cobra.Command
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		all = append(all, c)
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&app{}).rootCommand())
+	return all
+}
+
+func examplesOf(c *cobra.Command) []string {
+	var lines []string
+	for line := range strings.SplitSeq(c.Example, "\n") {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
+}
+
+// The help of every command has one line of purpose, flags that say their
+// default or limit, and two examples.
+func TestHelp(t *testing.T) {
+	all := commands()
+	if len(all) < 36 {
+		t.Fatalf("got %d commands, want all of them", len(all))
+	}
+	for _, c := range all {
+		name := c.CommandPath()
+		if c.Short == "" || strings.ContainsAny(c.Short, "\n") || strings.HasSuffix(c.Short, ".") ||
+			len(c.Short) > 100 {
+			t.Errorf("%s: got purpose %q, want one line without a full stop", name, c.Short)
+		}
+		if n := len(examplesOf(c)); n < 2 {
+			t.Errorf("%s: got %d examples, want two", name, n)
+		}
+		for _, e := range examplesOf(c) {
+			if !strings.Contains(e, name) && c.HasParent() && !c.HasSubCommands() {
+				t.Errorf("%s: the example %q doesn't run it", name, e)
+			}
+		}
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s: --%s says nothing", name, f.Name)
+			}
+			if (f.Value.Type() == "duration" || f.Value.Type() == "int") && !strings.Contains(f.Usage, "(") {
+				t.Errorf("%s: --%s doesn't say its limits: %q", name, f.Name, f.Usage)
+			}
+		})
+	}
+	c := newCLI(t)
+	for _, args := range [][]string{{"--help"}, {"help", "job", "list"}, {"job", "list", "--help"},
+		{"enqueue", "-h"}} {
+		if out := c.ok(args...); !strings.Contains(out, "Examples:\n  daybook ") || !strings.Contains(out, "--db") {
+			t.Errorf("daybook %q: got %q…, want examples and global flags", args, out[:min(100, len(out))])
+		}
+	}
+	c.want(statusUsage, "help", "nothing")
+}
+
+// exampleBook makes the book that the examples speak of: jobs 1 and 2 wait, 3
+// failed for good, 4 and 5 were lost with an open effect, and session $SESSION
+// of worker by-hand owns 10 and 11.
+func exampleBook(t *testing.T) (c *cli, session string) {
+	t.Helper()
+	c = newCLI(t)
+	c.db = "sqlite:" + filepath.Join(c.dir, "daybook.db")
+	c.enqueue(4, "--on-lost", "set_aside")
+	c.enqueue(5, "--on-lost", "set_aside")
+	c.ok("claim", "--queue", "mail", "--limit", "2", "--lease", "1s")
+	c.later(2 * time.Second)
+	c.ok("reconcile", "--once")
+	c.later(-2 * time.Second)
+	c.enqueue(3, "--max-failures", "1")
+	session, generation := c.claimJob(3, "--worker", "by-hand", "--lease", "24h")
+	c.ok(append([]string{"fail", id(3), "--error", "no such address"}, owner(session, generation)...)...)
+	c.enqueue(10)
+	c.enqueue(11)
+	c.ok("claim", "--queue", "mail", "--limit", "2", "--session", session)
+	c.enqueue(1)
+	c.enqueue(2)
+	return c, session
+}
+
+// Every example of every command runs, in order, on a book of its own.
+func TestExamplesRun(t *testing.T) {
+	t.Parallel()
+	made, session := exampleBook(t)
+	for _, command := range commands() {
+		t.Run(command.CommandPath(), func(t *testing.T) {
+			c := newCLI(t)
+			if err := os.CopyFS(c.dir, os.DirFS(made.dir)); err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range examplesOf(command) {
+				cmd := exec.Command("sh", "-c", line)
+				cmd.Dir = c.dir
+				cmd.Env = append(c.environ(), "SESSION="+session, "DAYBOOK_DB=")
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%s\n%v: %s", line, err, out)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daybookdev/daybook"
+)
+
+// decision is what a person does to jobs: by their ids, or to all that a
+// filter finds.
+type decision struct {
+	move   daybook.Move
+	doing  string // "cancel", for the question
+	one    func(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (daybook.Job, error)
+	states []daybook.State // that a filter without --state looks at
+	held   bool            // only held ones
+
+	filter      filterFlags
+	reason      string
+	yes, dryRun bool
+	force       bool
+}
+
+func (a *app) jobCancelCommand() *cobra.Command {
+	d := &decision{move: daybook.MoveCancel, doing: "cancel",
+		states: []daybook.State{daybook.Running, daybook.SetAside, daybook.Waiting}}
+	d.one = func(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (daybook.Job, error) {
+		return book.Cancel(ctx, id, by, d.force)
+	}
+	cmd := &cobra.Command{
+		Use: "cancel ID… | --queue Q …", Short: "Cancel jobs; a running one is asked to stop",
+		Example: example("daybook job cancel 01900000-0000-7000-8000-000000000001 --reason 'sent by hand'",
+			"daybook job cancel --queue mail --kind welcome --reason 'campaign called off' -y"),
+	}
+	cmd.Flags().BoolVar(&d.force, "force", false,
+		"revoke running claims at once instead of asking (default false)")
+	return a.decisionCommand(cmd, d)
+}
+
+func (a *app) jobReviveCommand() *cobra.Command {
+	d := &decision{move: daybook.MoveRevive, doing: "revive", states: []daybook.State{daybook.SetAside}}
+	d.one = func(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (daybook.Job, error) {
+		return book.Revive(ctx, id, by)
+	}
+	cmd := &cobra.Command{
+		Use: "revive ID… | --queue Q …", Short: "Send set-aside, cancelled or expired jobs back to waiting",
+		Example: example("daybook job revive 01900000-0000-7000-8000-000000000003 --reason 'address corrected'",
+			"daybook job revive --queue mail --reason-code failures --dry-run"),
+	}
+	return a.decisionCommand(cmd, d)
+}
+
+func (a *app) jobUnholdCommand() *cobra.Command {
+	d := &decision{move: daybook.MoveUnhold, doing: "unhold", states: []daybook.State{daybook.Waiting},
+		held: true}
+	d.one = func(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (daybook.Job, error) {
+		return book.Unhold(ctx, id, by)
+	}
+	cmd := &cobra.Command{
+		Use: "unhold ID… | --queue Q …", Short: "Let claims see held jobs again",
+		Example: example("daybook job unhold --queue mail --dry-run",
+			"daybook job unhold --queue mail --reason 'restore checked' -y"),
+	}
+	return a.decisionCommand(cmd, d)
+}
+
+func (a *app) decisionCommand(cmd *cobra.Command, d *decision) *cobra.Command {
+	d.filter.register(cmd.Flags())
+	reasonFlag(cmd, &d.reason)
+	cmd.Flags().BoolVarP(&d.yes, "yes", "y", false,
+		"don't ask before touching what a filter found (default false)")
+	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "only show how many it would touch (default false)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ids, err := parseIDs(args)
+		given := d.filter.given(cmd.Flags())
+		switch {
+		case err != nil:
+			return err
+		case len(ids) > 0 && len(given) > 0:
+			return usage("name jobs or give a filter, not both")
+		case len(ids) == 0 && len(given) == 0:
+			return usage("name jobs by id, or give a filter like --queue or --state")
+		}
+		return a.onBook(cmd.Context(), func(ctx context.Context, book *daybook.Book) error {
+			if len(ids) > 0 {
+				return a.decideOnes(ctx, book, d, ids)
+			}
+			return a.decideMany(ctx, book, d)
+		})
+	}
+	return cmd
+}
+
+// decided is one job after a person's decision, or why it stayed.
+type decided struct {
+	ID     daybook.ID     `json:"id"`
+	State  daybook.State  `json:"state,omitempty"`
+	Reason daybook.Reason `json:"reason,omitempty"`
+	Asked  daybook.Time   `json:"cancel_requested_at,omitzero"`
+	Code   daybook.Code   `json:"code,omitempty"`
+	Error  string         `json:"error,omitempty"`
+}
+
+// decideOnes decides about jobs by their ids. One that refuses doesn't stop
+// the others; the first refusal is the exit status.
+func (a *app) decideOnes(ctx context.Context, book *daybook.Book, d *decision, ids []daybook.ID) error {
+	var first error
+	jobs := make([]decided, 0, len(ids))
+	for _, id := range ids {
+		job, err := d.each(ctx, book, id, a.by(d.reason))
+		if err != nil {
+			if statusOf(err) == statusUnavailable || statusOf(err) == statusUsage {
+				return err
+			}
+			if first == nil {
+				first = err
+			} else if !a.json() {
+				a.note("%s", oneLine(err.Error()))
+			}
+			jobs = append(jobs, decided{ID: id, Code: daybook.CodeOf(err), Error: oneLine(err.Error())})
+			continue
+		}
+		jobs = append(jobs, decided{ID: id, State: job.State, Reason: job.Reason, Asked: job.CancelRequestedAt})
+	}
+	whole := struct {
+		Jobs   []decided `json:"jobs"`
+		DryRun bool      `json:"dry_run,omitempty"`
+	}{jobs, d.dryRun}
+	err := showList(a, whole, jobs, nil, func(t *table, j decided) {
+		switch {
+		case j.Code != "":
+			t.row(j.ID, j.Code)
+		case j.Asked != 0:
+			t.row(j.ID, "asked to stop")
+		default:
+			t.row(j.ID, j.State)
+		}
+	})
+	if err == nil {
+		err = first
+	}
+	return err
+}
+
+func (d *decision) each(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (
+	daybook.Job, error) {
+	if d.dryRun {
+		return book.Job(ctx, id)
+	}
+	return d.one(ctx, book, id, by)
+}
+
+// bulkAnswer is what came of a filter.
+type bulkAnswer struct {
+	daybook.BulkAnswer
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+func (a *app) decideMany(ctx context.Context, book *daybook.Book, d *decision) error {
+	filters := d.filters()
+	var whole bulkAnswer
+	for _, f := range filters {
+		n, err := book.Count(ctx, f)
+		if err != nil {
+			return err
+		}
+		whole.Matched += n
+	}
+	if d.dryRun {
+		whole.DryRun = true
+		return a.show(whole, func(t *table) {
+			t.row(fmt.Sprintf("would %s %s", d.doing, count(whole.Matched, "job")))
+		})
+	}
+	if !d.yes {
+		if err := a.confirm(fmt.Sprintf("This will %s %s.", d.doing, count(whole.Matched, "job"))); err != nil {
+			return err
+		}
+	}
+	answer, err := a.decideAll(ctx, book, d, filters, whole.Matched)
+	if err != nil {
+		return err
+	}
+	err = a.show(bulkAnswer{BulkAnswer: answer}, func(t *table) {
+		t.head = []string{"MATCHED", "DONE", "REFUSED"}
+		t.row(answer.Matched, answer.Done, answer.Matched-answer.Done)
+	})
+	if err == nil && answer.Done < answer.Matched {
+		err = exitError{statusRefused, fmt.Sprintf("%s of %d refused; the first: %s",
+			count(answer.Matched-answer.Done, "job"), answer.Matched, answer.First)}
+	}
+	return err
+}
+
+// decideAll carries a decision out, one filter after the other.
+func (a *app) decideAll(ctx context.Context, book *daybook.Book, d *decision, filters []daybook.Filter, matched int64) (
+	sum daybook.BulkAnswer, err error) {
+	sum.Refused = map[daybook.Code]int64{}
+	bar := a.progress(matched, d.doing, false)
+	for _, f := range filters {
+		before := sum.Matched
+		answer, err := book.Decide(ctx, daybook.Bulk{Move: d.move, Filter: f, By: a.by(d.reason), Force: d.force,
+			Seen: func(n int64) {
+				if bar != nil {
+					_ = bar.Set64(min(matched, before+n))
+				}
+			}})
+		if err != nil {
+			return sum, err
+		}
+		sum.Matched, sum.Done = sum.Matched+answer.Matched, sum.Done+answer.Done
+		for code, n := range answer.Refused {
+			sum.Refused[code] += n
+		}
+		if sum.First == "" {
+			sum.First = answer.First
+		}
+	}
+	if bar != nil {
+		_ = bar.Finish()
+	}
+	return sum, nil
+}
+
+// filters are the searches of a decision: one for each state that it can be
+// about, unless the person named one.
+func (d *decision) filters() []daybook.Filter {
+	f := d.filter.filter()
+	f.Held = d.held
+	if f.State == "" && f.Reason != "" {
+		f.State = daybook.SetAside // only set-aside jobs have a reason
+	}
+	if f.State != "" {
+		return []daybook.Filter{f}
+	}
+	filters := make([]daybook.Filter, len(d.states))
+	for i, state := range d.states {
+		filters[i] = f
+		filters[i].State = state
+	}
+	return filters
+}
