@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// table holds every number of a run and prints it.
+type table struct {
+	Machine machine  `json:"machine"`
+	Rounds  int      `json:"rounds"`
+	Jobs    int      `json:"jobs"`
+	Systems []string `json:"systems"`
+	Rows    []*row   `json:"rows"`
+	Builds  []*build `json:"builds,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
+	ratios  [][2]string
+}
+
+type machine struct {
+	OS             string  `json:"os"`
+	CPUs           int     `json:"cpus"`
+	Go             string  `json:"go"`
+	Dir            string  `json:"dir"`
+	SyncsPerSecond float64 `json:"syncs_per_second"`
+}
+
+// row is one measurement of several systems.
+type row struct {
+	Name   string               `json:"name"`
+	Unit   string               `json:"unit"`
+	Values map[string][]float64 `json:"values"` // by system, one a round
+	Median map[string]float64   `json:"median"`
+	Ratio  map[string]float64   `json:"ratio,omitempty"` // like "daybook/raw"
+}
+
+func newTable(c config, dir string) *table {
+	return &table{Rounds: c.rounds, Jobs: c.jobs, Machine: machine{OS: runtime.GOOS + "/" + runtime.GOARCH,
+		CPUs: runtime.NumCPU(), Go: runtime.Version(), Dir: os.TempDir(), SyncsPerSecond: syncsPerSecond(dir)}}
+}
+
+// row finds a row or begins it.
+func (t *table) row(name, unit string) *row {
+	for _, r := range t.Rows {
+		if r.Name == name && r.Unit == unit {
+			return r
+		}
+	}
+	r := &row{name, unit, map[string][]float64{}, map[string]float64{}, map[string]float64{}}
+	t.Rows = append(t.Rows, r)
+	return r
+}
+
+func (t *table) add(name, unit, system string, value float64) {
+	r := t.row(name, unit)
+	r.Values[system] = append(r.Values[system], value)
+	r.Median[system] = median(r.Values[system])
+	if !slices.Contains(t.Systems, system) {
+		t.Systems = append(t.Systems, system)
+	}
+}
+
+// compare adds a column of ratios: the median of what each round's two numbers
+// give.
+func (t *table) compare(system, other string) {
+	t.ratios = append(t.ratios, [2]string{system, other})
+	for _, r := range t.Rows {
+		a, b := r.Values[system], r.Values[other]
+		var each []float64
+		for i := range min(len(a), len(b)) {
+			each = append(each, a[i]/b[i])
+		}
+		if len(each) > 0 {
+			r.Ratio[system+"/"+other] = median(each)
+		}
+	}
+}
+
+func median(values []float64) float64 {
+	v := slices.Sorted(slices.Values(values))
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}
+
+// print writes the table for people, or everything as one line of JSON.
+func (t *table) print(out io.Writer, format string) error {
+	t.Rows = slices.DeleteFunc(t.Rows, func(r *row) bool { return len(r.Values) == 0 })
+	if format == "json" {
+		return json.NewEncoder(out).Encode(t)
+	}
+	m := t.Machine
+	fmt.Fprintf(out, "%s, %d processors, %s; the disk takes %.0f writes a second; median of %d rounds, %d jobs\n\n",
+		m.OS, m.CPUs, m.Go, m.SyncsPerSecond, t.Rounds, t.Jobs)
+	units := []string{}
+	for _, r := range t.Rows {
+		if !slices.Contains(units, r.Unit) {
+			units = append(units, r.Unit)
+		}
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight|tabwriter.Debug)
+	for _, unit := range units {
+		t.printUnit(w, unit)
+	}
+	t.printBuilds(w)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, n := range t.Notes {
+		fmt.Fprintln(out, n)
+	}
+	return nil
+}
+
+func (t *table) printUnit(w io.Writer, unit string) {
+	head := append([]string{unit}, t.Systems...)
+	for _, r := range t.ratios {
+		head = append(head, r[0]+"/"+r[1])
+	}
+	fmt.Fprintln(w, strings.Join(head, "\t")+"\t")
+	for _, r := range t.Rows {
+		if r.Unit != unit {
+			continue
+		}
+		cells := []string{r.Name}
+		for _, s := range t.Systems {
+			cells = append(cells, number(r.Median[s]))
+		}
+		for _, pair := range t.ratios {
+			cells = append(cells, number(r.Ratio[pair[0]+"/"+pair[1]]))
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t")+"\t")
+	}
+	fmt.Fprintln(w)
+}
+
+func (t *table) printBuilds(w io.Writer) {
+	if len(t.Builds) == 0 {
+		return
+	}
+	yes := map[bool]string{true: "yes", false: "no"}
+	fmt.Fprintln(w, "driver\tversion\tSQLite\tneeds a C compiler\tbuild, s\tbinary, MB\tbuilds for Windows\t")
+	for _, b := range t.Builds {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", b.Driver, b.Version, b.SQLite, yes[b.C], number(b.Seconds),
+			number(float64(b.Bytes)/1e6), yes[b.Windows], b.Failed)
+	}
+	fmt.Fprintln(w)
+}
+
+// number shows three digits that count, and nothing for nothing.
+func number(v float64) string {
+	switch {
+	case v == 0:
+		return ""
+	case v >= 999.5:
+		s := fmt.Sprintf("%.0f", v)
+		return s[:len(s)-3] + "," + s[len(s)-3:]
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
