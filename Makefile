@@ -1,0 +1,24 @@
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+fmt: ## format the code
+	gofmt -w .
+vet: ## look for mistakes that compile
+	go vet ./...
+test: ## run all tests
+	go test ./...
+race: ## run all tests with the race detector; needs a C compiler
+	go test -race ./...
+conform: ## hold the SQLite store to the conformance suite
+	go test -count=1 -run TestStore ./store/...
+gen: ## write the generated pages and pictures anew
+	go test ./internal/tidy -rewrite
+demo: ## run the demo: kills, pauses and redeliveries, then the verdict
+	go run ./cmd/daybook demo
+mutate: ## take guards out one at a time; a test must fail for each
+	go run ./internal/mutate
+bench: ## measure beside the bare driver and other systems
+	go -C bench run . -sqlite
+memory: ## peak memory of a large enqueue beside a small one
+	go test -count=1 -v -run Memory ./cmd/daybook -memory
+fuzz: ## fuzz each input for half a minute
+	@go test -list '^Fuzz' . | grep ^Fuzz | xargs -I{} go test -run '^$$' -fuzz '^{}$$' -fuzztime 30s -fuzzminimizetime 1x .

@@ -1,0 +1,129 @@
+package tidy
+
+import (
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/daybookdev/daybook"
+
+// mayImport says which of our own packages a package may import; "root" is the
+// domain. Only cmd and drill see everything. A package that isn't here fails:
+// give it a line.
+var mayImport = map[string][]string{
+	"root":              {},
+	"reconcile":         {"root"},
+	"check":             {"root"},
+	"relay":             {"root"},
+	"worker":            {"root", "reconcile"},
+	"store/sqlite":      {"root"},
+	"store/postgres":    {"root"},
+	"store/storetest":   {"root", "check", "reconcile"},
+	"bell/local":        {"root"},
+	"bell/belltest":     {"root"},
+	"daybooktest":       {"root", "bell/local", "check", "reconcile", "store/sqlite", "worker"},
+	"demo":              {"root", "bell/local", "check", "examples/webhooks", "reconcile", "store/sqlite", "worker"},
+	"examples/webhooks": {},
+	"internal/tidy":     {"root"},
+	"internal/mutate":   {},
+}
+
+// inTests may be imported by any package's tests.
+var inTests = []string{"root", "bell/belltest", "bell/local", "check", "daybooktest", "examples/webhooks",
+	"reconcile", "store/sqlite", "store/storetest", "worker"}
+
+// seesAll lists who wires everything together.
+var seesAll = []string{"cmd/daybook", "drill"}
+
+// notInRoot is what rules have no use for: they do no I/O.
+var notInRoot = []string{"database/sql", "net", "os", "syscall", "io/fs", "path/filepath", "unsafe", "C"}
+
+func TestImports(t *testing.T) {
+	owner := map[string]string{} // third-party package → the package that imports it
+	for _, f := range files(t, ".go") {
+		if strings.HasPrefix(f.path, "bench/") {
+			continue // its own module: peers side by side
+		}
+		from := f.dir()
+		if from == "" {
+			from = "root"
+		}
+		for _, imported := range importsOf(t, f) {
+			ours, own := strings.CutPrefix(imported, module)
+			ours = strings.TrimPrefix(ours, "/")
+			if ours == "" {
+				ours = "root"
+			}
+			switch {
+			case own && ours != from:
+				checkOwn(t, f, from, ours)
+			case own:
+			case !strings.Contains(strings.Split(imported, "/")[0], "."):
+				if from == "root" && !f.isTest() && within(imported, notInRoot) {
+					t.Errorf("%s imports %s: the root package does no I/O", f.path, imported)
+				}
+			case from == "root":
+				t.Errorf("%s imports %s: the root package imports the standard library only", f.path, imported)
+			case !f.isTest():
+				if other, ok := owner[imported]; ok && other != from {
+					t.Errorf("%s imports %s, which %s imports too: a third-party package lives in one of ours",
+						f.path, imported, other)
+				}
+				owner[imported] = from
+			}
+		}
+	}
+}
+
+func importsOf(t *testing.T, f file) (paths []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.text, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range parsed.Imports {
+		path, err := strconv.Unquote(i.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// within reports whether path is one of the roots or below one.
+func within(path string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(r string) bool { return path == r || strings.HasPrefix(path, r+"/") })
+}
+
+func checkOwn(t *testing.T, f file, from, to string) {
+	t.Helper()
+	if slices.Contains(seesAll, from) || f.isTest() && slices.Contains(inTests, to) {
+		return
+	}
+	rule, known := mayImport[from]
+	if strings.HasPrefix(from, "examples/") && !known { // an example is a user's program
+		rule, known = []string{"root", "examples/webhooks", "store/sqlite", "worker", "bell/local"}, true
+	}
+	switch {
+	case !known:
+		t.Errorf("%s: package %s has no line in the import rules; give it one", f.path, from)
+	case !slices.Contains(rule, to):
+		t.Errorf("%s imports %s; package %s may import %v only", f.path, to, from, rule)
+	}
+}
+
+// TestNoHiddenRegistration: what a program uses, it says.
+func TestNoHiddenRegistration(t *testing.T) {
+	for _, f := range files(t, ".go") {
+		for n, line := range f.lines() {
+			if strings.HasPrefix(line, "func init()") {
+				t.Errorf("%s:%d: no init; let the caller say it", f.path, n+1)
+			}
+		}
+	}
+}
