@@ -17,6 +17,7 @@ func (b *Book) person(ctx context.Context, doing string, id ID, by By, move pers
 		return Job{}, err
 	}
 	var out Job
+	var earlier Change // by a run whose answer was lost
 	rings := ringer{}
 	err := b.write(ctx, doing, func(tx Tx) error {
 		jobs, err := tx.Lock(ctx, []ID{id})
@@ -26,11 +27,15 @@ func (b *Book) person(ctx context.Context, doing string, id ID, by By, move pers
 		if jobs[0].ID.IsZero() {
 			return Fail(CodeNotFound, "no job %s", id)
 		}
+		if earlier.tookHold(jobs[0]) {
+			out = jobs[0]
+			return nil
+		}
 		c, err := move(jobs[0], tx.Now())
 		if err != nil {
 			return err
 		}
-		out = c.Now
+		out, earlier = c.Now, c
 		rings.changes([]Change{c}, tx.Now())
 		return tx.Save(ctx, []Change{c})
 	})
@@ -77,6 +82,7 @@ func (b *Book) Settle(ctx context.Context, id ID, name string, v Verdict, by By)
 		return Job{}, err
 	}
 	var out Job
+	var earlier Effect // as judged by a run whose answer was lost
 	rings := ringer{}
 	err := b.write(ctx, "settling an effect", func(tx Tx) error {
 		jobs, err := tx.Lock(ctx, []ID{id})
@@ -90,12 +96,16 @@ func (b *Book) Settle(ctx context.Context, id ID, name string, v Verdict, by By)
 		if err != nil {
 			return err
 		}
+		if earlier.Name != "" && earlier.State == effect.State && earlier.EndedAt == effect.EndedAt {
+			out = jobs[0]
+			return nil
+		}
 		v.More = more
 		c, err := jobs[0].Settle(effect, v, by, tx.Now())
 		if err != nil {
 			return err
 		}
-		out = c.Now
+		out, earlier = c.Now, *c.Effect
 		rings.changes([]Change{c}, tx.Now())
 		return tx.Save(ctx, []Change{c})
 	})

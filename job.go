@@ -130,6 +130,18 @@ func (j Job) becomes(move Move, next Job, c Change) Change {
 	return c
 }
 
+// tookHold reports whether the row stands as the change left it and not as it
+// was before: then an earlier run of the same write was committed, and only its
+// answer was lost.
+func (c Change) tookHold(j Job) bool {
+	return c.Move != "" && c.Now.standing() == j.standing() && c.Now.standing() != c.Was.standing()
+}
+
+// standing is what a person's move changes in a row.
+func (j Job) standing() any {
+	return [...]any{j.State, j.Reason, j.Generation, j.RunAt, j.EndedAt, j.HeldBy, j.CancelRequestedAt}
+}
+
 // refuse is the answer of a move that the job's state doesn't allow.
 func (j Job) refuse(format string, args ...any) *Error {
 	return Fail(CodeRefused, "job %s %s", j.ID, fmt.Sprintf(format, args...))

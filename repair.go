@@ -85,6 +85,9 @@ func (b *Book) repair(ctx context.Context, doing string, q Finding, move decisio
 					continue
 				}
 				c, err := move(tx, j)
+				if err != nil && !isRefusal(err) {
+					return err
+				}
 				if err != nil {
 					b.opts.Log.Debug("repair skipped", "doing", doing, "job", j.ID, "why", err)
 					continue
@@ -105,6 +108,16 @@ func (b *Book) repair(ctx context.Context, doing string, q Finding, move decisio
 		}
 		q.After = after
 	}
+}
+
+// isRefusal tells a job that doesn't want the move from a database that failed
+// while looking.
+func isRefusal(err error) bool {
+	switch CodeOf(err) {
+	case CodeRefused, CodeFenced, CodeEffectOpen, CodeInvalid:
+		return true
+	}
+	return false
 }
 
 // RevokeLost takes back the claims of sessions that ended or that nobody

@@ -117,10 +117,13 @@ type ClaimsOf struct {
 	Call    ID
 }
 
-// Inspector is a store that can check itself: one chunk of one invariant, read
-// only, on a snapshot of its own.
+// Inspector is a store that can check itself. It reads only.
 type Inspector interface {
+	// Inspect looks at one chunk of one invariant, on a snapshot of its own.
 	Inspect(ctx context.Context, in Inspection) (Inspected, error)
+	// Known tells which ids the book has a job of; the answer is parallel to
+	// ids.
+	Known(ctx context.Context, ids []ID) ([]bool, error)
 }
 
 // Settings of the book itself.

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/bell/local"
@@ -21,9 +19,7 @@ import (
 const queue, kind = "mail", "welcome"
 
 // quiet drops what the systems log.
-func quiet() *slog.Logger {
-	return slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError}))
-}
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func openBook(ctx context.Context, file string) (*daybook.Book, error) {
 	return sqlite.Open(ctx, file, sqlite.Options{Book: daybook.Options{Bell: local.New(), Log: quiet()}})
@@ -39,8 +35,8 @@ func fill(ctx context.Context, book *daybook.Book, n, batch int) error {
 	for i := range requests {
 		requests[i] = request(raw.Args)
 	}
-	for range n / batch {
-		if _, err := book.EnqueueMany(ctx, requests); err != nil {
+	for left := n; left > 0; left -= batch {
+		if _, err := book.EnqueueMany(ctx, requests[:min(batch, left)]); err != nil {
 			return err
 		}
 	}
@@ -94,8 +90,9 @@ func claimAndFinish(ctx context.Context, book *daybook.Book, done *atomic.Int64)
 	if err != nil {
 		return err
 	}
+	ask := daybook.ClaimRequest{Session: session.ID, Queues: []string{queue}, Limit: 100}
 	for {
-		claimed, err := book.Claim(ctx, daybook.ClaimRequest{Session: session.ID, Queues: []string{queue}, Limit: 100})
+		claimed, err := book.Claim(ctx, ask)
 		if err != nil || len(claimed.Jobs) == 0 {
 			return err
 		}
@@ -145,12 +142,6 @@ func bookHandle(n int) func(context.Context, *stopwatch, string) error {
 	}
 }
 
-// numbered are the args of a job whose latency is measured.
-type numbered struct {
-	N   int    `json:"n"`
-	Pad string `json:"pad"`
-}
-
 // bookLatency measures how soon a handler begins when the worker is idle and
 // hears the bell of its own process.
 func bookLatency(short bool) func(context.Context, *stopwatch, string) error {
@@ -182,49 +173,5 @@ func bookLatency(short bool) func(context.Context, *stopwatch, string) error {
 		}
 		s.latencies(m.took)
 		return nil
-	}
-}
-
-// meter enqueues at a steady rate and notes when each handler began.
-type meter struct {
-	sent []time.Time
-	took []time.Duration
-	left sync.WaitGroup
-}
-
-const latencyRate = 200 // jobs a second
-
-func newMeter(short bool) *meter {
-	n := 5 * latencyRate
-	if short {
-		n = 2 * latencyRate
-	}
-	return &meter{sent: make([]time.Time, n), took: make([]time.Duration, n)}
-}
-
-func (m *meter) began(n int) {
-	m.took[n] = time.Since(m.sent[n])
-	m.left.Done()
-}
-
-// drive enqueues one job after the other, each at its time, and waits until
-// all have begun.
-func (m *meter) drive(ctx context.Context, enqueue func(n int) error) error {
-	m.left.Add(len(m.sent))
-	begun := time.Now()
-	for n := range m.sent {
-		time.Sleep(time.Until(begun.Add(time.Duration(n) * time.Second / latencyRate)))
-		m.sent[n] = time.Now()
-		if err := enqueue(n); err != nil {
-			return err
-		}
-	}
-	all := make(chan struct{})
-	go func() { m.left.Wait(); close(all) }()
-	select {
-	case <-all:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -59,7 +59,8 @@ func measureDrivers(ctx context.Context, c config, dir string, out io.Writer) er
 	}
 	t.compare("ncruces", "modernc")
 	t.compare("mattn", "modernc")
-	t.Notes = []string{"the raw table of -sqlite, one connection; both: one transaction completes a batch and claims the next"}
+	t.Notes = []string{"the raw table of -sqlite, one connection",
+		"both: one transaction completes a batch and claims the next"}
 	return t.print(out, c.output)
 }
 

@@ -46,9 +46,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	sqlite := flags.Bool("sqlite", false, "Daybook, the raw limit and River on SQLite")
 	drivers := flags.Bool("drivers", false, "the SQLite drivers for Go, each built and run by itself")
-	dir := flags.String("dir", "", "where the files go, on a real disk (default the system's place for temporary files)")
+	dir := flags.String("dir", "", "where files go, on a real disk (default the system's temporary directory)")
 	only := flags.String("only", "", "measure only rows that match this pattern")
-	flags.IntVar(&c.jobs, "jobs", 0, "jobs a measurement; slow ones take a fixed share (default 100000, quick 20000)")
+	flags.IntVar(&c.jobs, "jobs", 0, "jobs a measurement; slow ones take a share (default 100000, quick 20000)")
 	flags.IntVar(&c.rounds, "rounds", 3, "rounds; the table shows the median")
 	flags.BoolVar(&c.quick, "quick", false, "end within two minutes")
 	flags.StringVar(&c.output, "o", "table", "table or json")
@@ -92,10 +92,11 @@ func measureSQLite(ctx context.Context, c config, dir string, out io.Writer) err
 		return err
 	}
 	t.compare("daybook", "raw")
+	t.compare("daybook", "raw by row")
 	t.compare("daybook", "raw+")
 	t.compare("daybook", "river")
 	t.Notes = []string{
-		"raw: one narrow table, bare statements, nothing that a job system needs; raw+: with a unique id and a history row",
+		"raw: one narrow table, a statement a batch; by row: a statement a row; raw+: with unique id and history",
 		"ratio: the median of the rounds' ratios, since rounds meet different loads",
 		"latency: from the call that enqueues to the handler's first line, its commit included",
 	}
@@ -105,25 +106,29 @@ func measureSQLite(ctx context.Context, c config, dir string, out io.Writer) err
 // sqliteTrials are the measurements, those of one row side by side.
 func sqliteTrials(c config) []trial {
 	fast, slow := c.jobs, c.jobs/20
-	const one, many = "batch 1", "batch 100"
+	const enqueue100, enqueue1 = "enqueue, batch 100", "enqueue, batch 1"
+	const both, each = "claim+complete, batch 100", "claim, then complete"
+	const work, latency = "work, no-op handler", "latency at 200/s"
 	return []trial{
-		{"enqueue, " + many, "raw", rawEnqueue(fast, 100, false)},
-		{"enqueue, " + many, "raw+", rawEnqueue(fast, 100, true)},
-		{"enqueue, " + many, "daybook", bookEnqueue(fast, 100)},
-		{"enqueue, " + many, "river", riverEnqueue(fast/5, 100)},
-		{"enqueue, " + one, "raw", rawEnqueue(slow, 1, false)},
-		{"enqueue, " + one, "raw+", rawEnqueue(slow, 1, true)},
-		{"enqueue, " + one, "daybook", bookEnqueue(slow, 1)},
-		{"enqueue, " + one, "river", riverEnqueue(slow, 1)},
-		{"claim+complete, " + many, "raw", rawWork(fast, true, false)},
-		{"claim+complete, " + many, "raw+", rawWork(fast, true, true)},
-		{"claim+complete, " + many, "daybook", bookWork(fast, 2)},
-		{"claim, then complete", "raw", rawWork(fast, false, false)},
-		{"claim, then complete", "raw+", rawWork(fast, false, true)},
-		{"claim, then complete", "daybook", bookWork(fast, 1)},
-		{"work, no-op handler", "daybook", bookHandle(fast)},
-		{"work, no-op handler", "river", riverHandle(slow)},
-		{"latency at 200/s", "daybook", bookLatency(c.quick)},
-		{"latency at 200/s", "river", riverLatency(c.quick)},
+		{enqueue100, "raw", rawEnqueue(rawFast, fast, 100)},
+		{enqueue100, "raw by row", rawEnqueue(rawByRow, fast, 100)},
+		{enqueue100, "raw+", rawEnqueue(rawWhole, fast, 100)},
+		{enqueue100, "daybook", bookEnqueue(fast, 100)},
+		{enqueue100, "river", riverEnqueue(fast/5, 100)},
+		{enqueue1, "raw", rawEnqueue(rawFast, slow, 1)},
+		{enqueue1, "raw+", rawEnqueue(rawWhole, slow, 1)},
+		{enqueue1, "daybook", bookEnqueue(slow, 1)},
+		{enqueue1, "river", riverEnqueue(slow, 1)},
+		{both, "raw", rawWork(rawFast, fast, true)},
+		{both, "raw by row", rawWork(rawByRow, fast, true)},
+		{both, "raw+", rawWork(rawWhole, fast, true)},
+		{both, "daybook", bookWork(fast, 2)},
+		{each, "raw", rawWork(rawFast, fast, false)},
+		{each, "raw+", rawWork(rawWhole, fast, false)},
+		{each, "daybook", bookWork(fast, 1)},
+		{work, "daybook", bookHandle(fast)},
+		{work, "river", riverHandle(slow)},
+		{latency, "daybook", bookLatency(c.quick)},
+		{latency, "river", riverLatency(c.quick)},
 	}
 }

@@ -41,6 +41,8 @@ const (
 	millis    = "ms"
 )
 
+var fileName = strings.NewReplacer(" ", "-", ",", "", "/", "-")
+
 // time runs what counts, which puts n jobs through.
 func (s *stopwatch) time(n int, fn func() error) error {
 	runtime.GC()
@@ -92,7 +94,7 @@ func (t *table) measure(ctx context.Context, c config, dir string, trials []tria
 			fmt.Fprintf(c.log, "round %d of %d: %s, %s\n", round+1, c.rounds, tr.row, tr.system)
 			s := &stopwatch{}
 			if c.profile != "" && tr.system == "daybook" {
-				s.profile = filepath.Join(c.profile, strings.NewReplacer(" ", "-", ",", "", "/", "").Replace(tr.row)+".pprof")
+				s.profile = filepath.Join(c.profile, fileName.Replace(tr.row)+".pprof")
 			}
 			if err := t.once(ctx, tr, s, filepath.Join(dir, "bench.db")); err != nil {
 				return fmt.Errorf("%s, %s: %w", tr.row, tr.system, err)

@@ -15,7 +15,8 @@ import (
 	"github.com/daybookdev/daybook/bench/raw"
 )
 
-// The settings with which River was fastest on SQLite.
+// The settings with which River was fastest on SQLite. From 100 workers to
+// 2,000, and with cooldowns up to 20 ms, its rates differ by less than rounds.
 const (
 	riverWorkers  = 1000
 	riverCooldown = time.Millisecond
@@ -83,8 +84,8 @@ func riverFill(ctx context.Context, client *river.Client[*sql.Tx], n, batch int)
 	for i := range jobs {
 		jobs[i] = river.InsertManyParams{Args: riverJob}
 	}
-	for range n / batch {
-		if _, err := client.InsertMany(ctx, jobs); err != nil {
+	for left := n; left > 0; left -= batch {
+		if _, err := client.InsertMany(ctx, jobs[:min(batch, left)]); err != nil {
 			return err
 		}
 	}
@@ -122,7 +123,8 @@ func riverHandle(n int) func(context.Context, *stopwatch, string) error {
 		if err := riverFill(ctx, client, n, 100); err != nil {
 			return err
 		}
-		events, cancel := client.SubscribeConfig(&river.SubscribeConfig{ChanSize: n, Kinds: []river.EventKind{river.EventKindJobCompleted}})
+		events, cancel := client.SubscribeConfig(&river.SubscribeConfig{ChanSize: n,
+			Kinds: []river.EventKind{river.EventKindJobCompleted}})
 		defer cancel()
 		err = s.time(n, func() error {
 			if err := client.Start(ctx); err != nil {

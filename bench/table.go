@@ -97,8 +97,8 @@ func (t *table) print(out io.Writer, format string) error {
 		return json.NewEncoder(out).Encode(t)
 	}
 	m := t.Machine
-	fmt.Fprintf(out, "%s, %d processors, %s; the disk takes %.0f writes a second; median of %d rounds, %d jobs\n\n",
-		m.OS, m.CPUs, m.Go, m.SyncsPerSecond, t.Rounds, t.Jobs)
+	fmt.Fprintf(out, "%s, %d processors, %s; %.0f synced writes/s; median of %d rounds, %d jobs\n\n", m.OS,
+		m.CPUs, m.Go, m.SyncsPerSecond, t.Rounds, t.Jobs)
 	units := []string{}
 	for _, r := range t.Rows {
 		if !slices.Contains(units, r.Unit) {
@@ -148,8 +148,9 @@ func (t *table) printBuilds(w io.Writer) {
 	yes := map[bool]string{true: "yes", false: "no"}
 	fmt.Fprintln(w, "driver\tversion\tSQLite\tneeds a C compiler\tbuild, s\tbinary, MB\tbuilds for Windows\t")
 	for _, b := range t.Builds {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", b.Driver, b.Version, b.SQLite, yes[b.C], number(b.Seconds),
-			number(float64(b.Bytes)/1e6), yes[b.Windows], b.Failed)
+		cells := []string{b.Driver, b.Version, b.SQLite, yes[b.C], number(b.Seconds),
+			number(float64(b.Bytes) / 1e6), yes[b.Windows], b.Failed}
+		fmt.Fprintln(w, strings.Join(cells, "\t")+"\t")
 	}
 	fmt.Fprintln(w)
 }
@@ -161,7 +162,10 @@ func number(v float64) string {
 		return ""
 	case v >= 999.5:
 		s := fmt.Sprintf("%.0f", v)
-		return s[:len(s)-3] + "," + s[len(s)-3:]
+		for i := len(s) - 3; i > 0; i -= 3 {
+			s = s[:i] + "," + s[i:]
+		}
+		return s
 	case v >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case v >= 10:

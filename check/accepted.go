@@ -21,8 +21,8 @@ type Acceptance struct {
 const (
 	// lineMax bounds a line, in bytes; a job as JSON with its args fits.
 	lineMax = daybook.ArgsMax + 64<<10
-	// acceptedBatch is how many ids one snapshot is asked for.
-	acceptedBatch = 500
+	// acceptedBatch is how many ids are asked for at once.
+	acceptedBatch = 2000
 )
 
 // receipt is one line: an id alone, or JSON with an id and, if the request had
@@ -91,25 +91,32 @@ func parseReceipt(line []byte) (r receipt, err error) {
 	return r, err
 }
 
-// unknown looks for a batch of ids on one snapshot.
+// unknown looks for a batch of ids, and then for the keys of those without a
+// job.
 func unknown(ctx context.Context, book *daybook.Book, batch []receipt) (missing []daybook.ID, err error) {
-	err = book.Store().Read(ctx, "looking for accepted jobs", func(v daybook.View) error {
-		missing = missing[:0]
-		for _, r := range batch {
-			_, found, err := v.Job(ctx, r.ID)
-			if err == nil && !found && r.Key != "" {
-				var k daybook.KeyRecord
-				k, found, err = v.Key(ctx, r.Key)
-				found = found && k.Job == r.ID
+	inspector, ok := book.Store().(daybook.Inspector)
+	if !ok {
+		return nil, noInspector(book)
+	}
+	ids := make([]daybook.ID, len(batch))
+	for i, r := range batch {
+		ids[i] = r.ID
+	}
+	known, err := inspector.Known(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range batch {
+		if !known[i] && r.Key != "" {
+			k, err := book.Key(ctx, r.Key)
+			if err != nil && !errors.Is(err, daybook.ErrNotFound) {
+				return nil, err
 			}
-			if err != nil {
-				return err
-			}
-			if !found {
-				missing = append(missing, r.ID)
-			}
+			known[i] = k.Job == r.ID
 		}
-		return nil
-	})
-	return missing, err
+		if !known[i] {
+			missing = append(missing, r.ID)
+		}
+	}
+	return missing, nil
 }

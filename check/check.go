@@ -55,8 +55,7 @@ const overlap = 10 * time.Minute
 func Run(ctx context.Context, book *daybook.Book, o Options) (Report, error) {
 	inspector, ok := book.Store().(daybook.Inspector)
 	if !ok {
-		return Report{}, daybook.Fail(daybook.CodeRefused, "%s can't be checked: its store has no inspector",
-			book.Store().Describe())
+		return Report{}, noInspector(book)
 	}
 	began, last, err := when(ctx, book)
 	if err != nil {
@@ -68,7 +67,8 @@ func Run(ctx context.Context, book *daybook.Book, o Options) (Report, error) {
 	}
 	report := Report{Full: since == 0, Invariants: make([]Result, 0, len(daybook.Invariants))}
 	for _, invariant := range daybook.Invariants {
-		w := &walk{Options: o, inspector: inspector, result: Result{Name: invariant.Name, Sentence: invariant.Sentence}}
+		w := &walk{Options: o, inspector: inspector,
+			result: Result{Name: invariant.Name, Sentence: invariant.Sentence}}
 		if err := w.run(ctx, daybook.Inspection{Invariant: invariant, Since: since}); err != nil {
 			return report, err
 		}
@@ -81,6 +81,11 @@ func Run(ctx context.Context, book *daybook.Book, o Options) (Report, error) {
 	// False says that another check noted its own: as good as this one's.
 	_, err = book.SaveSetting(ctx, daybook.SettingChecked, last, began.String())
 	return report, err
+}
+
+func noInspector(book *daybook.Book) error {
+	return daybook.Fail(daybook.CodeRefused, "%s can't be checked: its store has no inspector",
+		book.Store().Describe())
 }
 
 // when reads the book's clock and when the last clean check began.

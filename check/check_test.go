@@ -60,7 +60,11 @@ func TestRunReportsAHealthyBook(t *testing.T) {
 		name string
 		full bool // asked for
 		all  bool // walked
-	}{{"the first check walks all", false, true}, {"the second doesn't", false, false}, {"full does", true, true}} {
+	}{
+		{"the first check walks all", false, true},
+		{"the second doesn't", false, false},
+		{"full does", true, true},
+	} {
 		walked := map[string]int64{}
 		r := run(t, book, check.Options{Full: c.full, Seen: func(name string, n int64) { walked[name] = n }})
 		if r.Violations != 0 || len(fired(r)) != 0 {
@@ -142,7 +146,8 @@ func TestRunLooksAtWhatEndedSince(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := book.SaveSetting(t.Context(), daybook.SettingChecked, noted, daybook.At(clock.now()).String()); err != nil {
+	now := daybook.At(clock.now()).String()
+	if _, err := book.SaveSetting(t.Context(), daybook.SettingChecked, noted, now); err != nil {
 		t.Fatal(err)
 	}
 	if r := run(t, book, check.Options{}); r.Violations != 0 || r.Full {
@@ -157,12 +162,13 @@ func TestRunLooksAtWhatEndedSince(t *testing.T) {
 // just before the second.
 type healed struct {
 	daybook.Store
+	daybook.Inspector
 	looks func(again bool)
 }
 
 func (h healed) Inspect(ctx context.Context, in daybook.Inspection) (daybook.Inspected, error) {
 	h.looks(len(in.Only) > 0)
-	return h.Store.(daybook.Inspector).Inspect(ctx, in)
+	return h.Inspector.Inspect(ctx, in)
 }
 
 func TestRunReportsOnlyWhatASecondLookConfirms(t *testing.T) {
@@ -180,7 +186,7 @@ func TestRunReportsOnlyWhatASecondLookConfirms(t *testing.T) {
 			t.Fatal(page, err)
 		}
 		again := 0
-		watched := daybook.New(healed{book.Store(), func(second bool) {
+		watched := daybook.New(healed{book.Store(), book.Store().(daybook.Inspector), func(second bool) {
 			if !second {
 				return
 			}

@@ -63,7 +63,7 @@ func (s *teller) fail() {
 	s.Helper()
 	id, owner := s.claim()
 	now := time.Duration(0)
-	_, err := s.book.Fail(s.Context(), id, owner, daybook.Failure{Problem: daybook.NewProblem("no", "", "")}, &now)
+	_, err := s.book.Fail(s.Context(), id, owner, daybook.Failure{}, &now)
 	s.ok(err)
 }
 
@@ -311,7 +311,8 @@ var healthyStories = map[string]func(s *teller){
 		s.stands(id, daybook.Moved)
 	},
 	"moved in with an owner that died": func(s *teller) {
-		s.arrive(daybook.Arrival{Origin: daybook.Origin{System: "old", ID: "1"}, Aside: daybook.ReasonLost, OwnerDied: true})
+		s.arrive(daybook.Arrival{Origin: daybook.Origin{System: "old", ID: "1"}, Aside: daybook.ReasonLost,
+			OwnerDied: true})
 	},
 	"args at the limit, with all that JSON allows": func(s *teller) {
 		args := append([]byte(" \t\r\n{\"\": [1e400, -0, \"\\ud83d\\ude00\\/\\b\u007f\u2028\"], \"a\":\""),

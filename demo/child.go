@@ -27,13 +27,10 @@ type child struct {
 // use to people.
 func Child(in io.Reader, out, logs io.Writer) error {
 	orders := bufio.NewReader(in)
-	first, err := orders.ReadBytes('\n')
-	if err != nil {
-		return daybook.Invalid("input", "a process of the demo is started by daybook demo, not by hand")
-	}
 	c := child{out: &lines{w: out}, log: slog.New(slog.NewTextHandler(logs, nil))}
-	if err := json.Unmarshal(first, &c.setup); err != nil {
-		return daybook.Invalid("input", "a process of the demo is started by daybook demo, not by hand")
+	first, err := orders.ReadBytes('\n')
+	if err != nil || json.Unmarshal(first, &c.setup) != nil {
+		return daybook.Fail(daybook.CodeInvalid, "a process of the demo is started by daybook demo, not by hand")
 	}
 	if err := c.live(orders); err != nil {
 		c.out.write(report{Error: err.Error()})
@@ -47,7 +44,8 @@ func (c *child) live(orders *bufio.Reader) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	c.gate = newGate(c.out)
-	book, err := sqlite.Open(ctx, c.Book, sqlite.Options{Book: daybook.Options{Log: c.log, Hook: c.gate.reached}})
+	options := daybook.Options{Log: c.log, Hook: c.gate.reached}
+	book, err := sqlite.Open(ctx, c.Book, sqlite.Options{Book: options})
 	if err != nil {
 		return err
 	}
@@ -61,9 +59,6 @@ func (c *child) live(orders *bufio.Reader) error {
 		time.AfterFunc(parting, func() { os.Exit(1) })
 		stop()
 	}()
-	if err := c.out.write(report{Ready: true}); err != nil {
-		return err
-	}
 	if c.Role == roleEnqueuer {
 		return c.accept(ctx, sends)
 	}

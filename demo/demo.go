@@ -16,7 +16,7 @@ import (
 // Limits and defaults of a run.
 const (
 	JobsDefault    = 600
-	JobsMin        = 20 // fewer don't meet every gap
+	JobsMin        = 10 // fewer don't meet every gap
 	JobsMax        = 100_000
 	WorkersDefault = 4
 	WorkersMax     = 64
@@ -41,6 +41,7 @@ type Options struct {
 	Workers int    // worker processes, 1…WorkersMax; 0 is WorkersDefault
 	Seed    uint64 // decides the plan: which gaps, in which order, after how much work
 	Stay    bool   // keep the folder with the book
+	// Command starts a process of the demo: a program that calls Child.
 	Command []string
 	// Progress is told how far the run is, from one goroutine; may be nil.
 	Progress func(Progress)
@@ -130,5 +131,7 @@ func runIn(ctx context.Context, dir string, o Options) (Result, error) {
 	return judge(e), errors.Join(destination.save(filepath.Join(dir, "destination.jsonl")), ctx.Err())
 }
 
-// bookPath is where the book is in the run's folder.
-func bookPath(dir string) string { return filepath.Join(dir, "book.db") }
+// BookFile is the book's name in the run's folder.
+const BookFile = "book.db"
+
+func bookPath(dir string) string { return filepath.Join(dir, BookFile) }

@@ -153,8 +153,6 @@ func (d *director) hear(ctx context.Context, s said) error {
 		return d.gone(s.by)
 	case r.Error != "":
 		return daybook.Fail(daybook.CodeInternal, "%s of the demo failed: %s", s.by.Name, r.Error)
-	case r.Ready:
-		s.by.ready = true
 	case r.Ack != nil:
 		d.acked(s.by, *r.Ack)
 	case r.At != nil:

@@ -33,6 +33,7 @@ type evidence struct {
 	Book       map[daybook.ID]entry
 	Counts     daybook.Counts
 	Fenced     int
+	FencedJob  daybook.ID // the first that has a fenced write
 	Gaps       map[string]int
 	Kills      int
 	Checked    check.Report
@@ -92,7 +93,9 @@ func (e *evidence) readRefusals(ctx context.Context, book *daybook.Book, jobs []
 			if err != nil {
 				return err
 			}
-			e.Fenced += len(h.Refusals)
+			if e.Fenced += len(h.Refusals); e.Fenced > 0 && e.FencedJob.IsZero() {
+				e.FencedJob = j.ID
+			}
 		}
 		return nil
 	})

@@ -19,7 +19,6 @@ type process struct {
 	stdin  io.WriteCloser
 	orders *lines
 
-	ready  bool
 	paused bool // stopped, or on its way back: takes no fault
 	doomed bool // its end is wanted
 }

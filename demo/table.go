@@ -19,7 +19,7 @@ func (r Result) Table(w io.Writer) error {
 	row("accepted", r.Accepted, "jobs in the book")
 	row("replayed", r.Replayed, "requests answered: that job is known")
 	row("attempts", r.Attempts, "claims")
-	row("killed", r.Kills, "processes, with SIGKILL: "+r.hits(func(gap string) bool { return gap != daybook.GapPause }))
+	row("killed", r.Kills, "processes, with SIGKILL: "+r.killedIn())
 	row("stopped", r.Gaps[daybook.GapPause], "workers, past their lease, and continued")
 	row("fenced", r.Fenced, "late writes of replaced owners, refused")
 	row("effects asked", r.EffectsAsked, "requests that reached the destination")
@@ -47,11 +47,12 @@ func (r Result) Verdict() string {
 		r.Accepted, r.EffectsHappened, r.Kills+r.Gaps[daybook.GapPause])
 }
 
-// hits lists the gaps with their counts, in the order of a job's way.
-func (r Result) hits(which func(gap string) bool) string {
+// killedIn lists the gaps of the kills with their counts, in the order of a
+// job's way.
+func (r Result) killedIn() string {
 	var list []string
 	for _, gap := range gapNames() {
-		if which(gap) {
+		if gap != daybook.GapPause {
 			list = append(list, fmt.Sprintf("%s %d", gap, r.Gaps[gap]))
 		}
 	}

@@ -26,11 +26,13 @@ type Result struct {
 	EffectsHappened int            `json:"effects_happened"`
 	Doubled         int            `json:"doubled"`    // deliveries on which the destination acted twice
 	Missing         int            `json:"missing"`    // accepted, and the destination never acted
-	Violations      int            `json:"violations"` // of the book's invariants, and where book and world differ
+	Violations      int            `json:"violations"` // of invariants, and where book and world differ
 	JobsPerSecond   float64        `json:"jobs_per_second"`
 
 	// Found says what each violation is, at most foundMost of them.
 	Found []string `json:"-"`
+	// FencedJob is a job whose timeline shows a fenced write; zero without one.
+	FencedJob daybook.ID `json:"-"`
 	// Dir is the folder that was kept, or "".
 	Dir string `json:"-"`
 }
@@ -76,7 +78,8 @@ func (r *Result) violation(format string, args ...any) {
 // result.
 func judge(e evidence) Result {
 	r := Result{Jobs: e.Jobs, Workers: e.Workers, Seed: e.Seed, Attempts: e.Counts.Attempts, Kills: e.Kills,
-		Gaps: map[string]int{}, Fenced: e.Fenced, EffectsAsked: e.Asked, EffectsHappened: len(e.Acts)}
+		Gaps: map[string]int{}, Fenced: e.Fenced, FencedJob: e.FencedJob,
+		EffectsAsked: e.Asked, EffectsHappened: len(e.Acts)}
 	for _, gap := range gapNames() {
 		r.Gaps[gap] = e.Gaps[gap]
 	}

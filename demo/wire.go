@@ -47,7 +47,6 @@ type order struct {
 
 // report is what a child says; one field is set.
 type report struct {
-	Ready bool      `json:",omitempty"`
 	At    *standing `json:",omitempty"`
 	Ack   *ack      `json:",omitempty"`
 	Error string    `json:",omitempty"` // it can't go on, and ends

@@ -13,7 +13,7 @@ import (
 // them; only then is an old lease a sign of a dead worker, and not of a
 // database that was away for all of them.
 type look struct {
-	clean  bool         // the database answered, and in time
+	clean  bool         // the database answered in time, and its clock went on as expected
 	clock  daybook.Time // the database's clock
 	before time.Time    // by this process's clock, before it was asked
 	after  time.Time    // and after it answered
@@ -52,12 +52,14 @@ func (r *Reconciler) judge(ctx context.Context) daybook.Certainty {
 	if last.failed {
 		r.opts.Log.Info("the reconciler reaches the database again")
 	}
-	r.look = look{clean: true, clock: clock, before: before, after: time.Now()}
-	why, apart := r.look.doubt(last, r.opts.Every)
+	r.look = look{clock: clock, before: before, after: time.Now()}
+	why, by := r.look.doubt(last, r.opts.Every)
 	if why != "" {
-		r.opts.Log.Warn("the reconciler's pass only marks expired sessions", "why", why, "by", apart)
+		r.opts.Log.Warn("the reconciler's pass only marks expired sessions", "why", why, "by", by)
+		return daybook.Unsure
 	}
-	if why != "" || !last.clean {
+	r.look.clean = true
+	if !last.clean {
 		return daybook.Unsure
 	}
 	return daybook.Sure

@@ -109,7 +109,7 @@ func (e *engine) mayHear() bool {
 // due.
 func (c *claimer) wait(ctx context.Context, due bool) bool {
 	var rings <-chan string
-	if !due && c.mayHear() {
+	if !due && !c.quiet.Load() && c.mayHear() {
 		rings = c.bell.rings
 	}
 	var poll <-chan time.Time
@@ -145,20 +145,20 @@ func (c *claimer) claim(ctx context.Context, room int) (got int, due bool) {
 		c.call = c.newCall(session, room)
 	}
 	c.book.Reached(daybook.GapClaim, daybook.ID{})
-	sent := time.Now()
+	listings := c.listings.Load()
 	bounded, cancel := context.WithTimeout(ctx, c.patience())
 	claimed, err := c.book.Claim(bounded, c.call.request)
 	cancel()
 	switch {
-	case err == nil && time.Since(sent) < c.cfg.Lease/3:
+	case err == nil && c.listings.Load()-listings < 2:
 		c.again.healed()
 		due = claimed.Full || c.call.repeated // of a repeated call nobody knows
 		got = c.accept(c.call, claimed)
 		c.call = call{}
 		return got, due
 	case err == nil:
-		// So late an answer may be past: renewals that didn't list the claims
-		// may have given them back. The repeat answers what is still owned.
+		// Two renewals that didn't list the claims may have given them back
+		// meanwhile. The repeat answers what is still owned.
 	case ended(err):
 		c.endSession(session, err)
 	case ctx.Err() == nil:
@@ -180,12 +180,13 @@ func (c *claimer) newCall(session daybook.ID, room int) call {
 }
 
 // accept takes claims over, now that their commit is known. Those of a session
-// that ended meanwhile are nobody's.
+// that ended meanwhile are nobody's, and a worker that stops begins none: the
+// end of its session gives them back.
 func (e *engine) accept(c call, claimed daybook.Claimed) int {
 	jobs := claimed.Jobs
 	now := time.Now()
 	e.mu.Lock()
-	if e.session.ID != c.request.Session {
+	if e.session.ID != c.request.Session || e.stopping {
 		e.mu.Unlock()
 		return 0
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -25,6 +26,8 @@ type engine struct {
 	flush  chan struct{} // there are outcomes
 	idle   chan struct{} // nothing runs and nothing is unrecorded; told while stopping
 	starts chan startAsk
+
+	listings atomic.Int64 // renewals sent that listed the claims
 
 	mu       sync.Mutex
 	session  daybook.Session // zero between two
@@ -78,21 +81,24 @@ func (e *engine) run(ctx context.Context) {
 	loops.Go(e.recordStarts)
 	loops.Go(e.recordOutcomes)
 	e.log.Info("worker starts", "queues", len(e.cfg.Queues), "concurrency", e.cfg.Concurrency)
-	e.claims(claiming)
-	stopClaiming()
+	loops.Go(func() {
+		defer stopClaiming()
+		e.claims(claiming)
+	})
+	<-claiming.Done()
 	e.shutDown()
 	e.end()
-	waitMost(&loops, endMost)
+	within(endMost, loops.Wait)
 	e.log.Info("worker stopped")
 }
 
-// waitMost waits for loops to end, but not for one that a call to the database
-// holds: stopping must end in its time.
-func waitMost(loops *sync.WaitGroup, most time.Duration) {
+// within waits for do, but no longer than most: a call that the database holds
+// up must not keep a worker from stopping in its time.
+func within(most time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() {
-		loops.Wait()
-		close(done)
+		defer close(done)
+		do()
 	}()
 	over := time.NewTimer(most)
 	defer over.Stop()

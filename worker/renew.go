@@ -31,6 +31,7 @@ func (e *engine) renew(again *retry) time.Duration {
 		return e.renewEvery()
 	}
 	sent := time.Now()
+	e.listings.Add(1)
 	ctx, cancel := context.WithTimeout(e.hard, e.cfg.Lease/3)
 	defer cancel()
 	answer, err := e.book.Renew(ctx, session, claims)
@@ -116,6 +117,9 @@ func (e *engine) loseOne(r *run) bool {
 		return true
 	}
 	e.endContext(r, ErrLeaseLost)
+	if r.leaked {
+		e.drop(r) // whenever it returns, nobody waits for it
+	}
 	return true
 }
 

@@ -9,10 +9,11 @@ import (
 
 const (
 	// settleMost is how long handlers get to return, and outcomes to be
-	// recorded, after the grace; endMost is for the end of the session. Both
-	// are inside the second that Run may take after the grace.
+	// recorded, after the grace; endMost is for the end of the session, and
+	// again for the loops. All are inside the second that Run may take after
+	// the grace.
 	settleMost = 400 * time.Millisecond
-	endMost    = 400 * time.Millisecond
+	endMost    = 250 * time.Millisecond
 	// atOnce takes settleMost's place after Stop.
 	atOnce = 50 * time.Millisecond
 )
@@ -115,9 +116,11 @@ func (e *engine) sayGoodbye() {
 	if session.IsZero() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(e.hard, endMost)
-	defer cancel()
-	if err := e.book.EndSession(ctx, session); err != nil && !ended(err) {
-		e.log.Warn("the session could not be ended; its lease will run out", "session", session, "err", err)
-	}
+	within(endMost, func() {
+		ctx, cancel := context.WithTimeout(e.hard, endMost)
+		defer cancel()
+		if err := e.book.EndSession(ctx, session); err != nil && !ended(err) {
+			e.log.Warn("the session could not be ended; its lease will run out", "session", session, "err", err)
+		}
+	})
 }

@@ -83,7 +83,8 @@ func (r *Report) measure(ctx context.Context, t *Table, n, batch int, synchronou
 			return fmt.Errorf("%s: %w", step.operation, err)
 		}
 		if step.operation != "" {
-			r.Rates = append(r.Rates, Rate{step.operation, batch, synchronous, float64(n) / time.Since(begun).Seconds()})
+			rate := float64(n) / time.Since(begun).Seconds()
+			r.Rates = append(r.Rates, Rate{step.operation, batch, synchronous, rate})
 		}
 	}
 	return nil

@@ -1,6 +1,6 @@
 // Package raw is the limit that a job system on SQLite is measured by: a
-// minimal job table through database/sql, one connection, prepared statements
-// of many rows, and nothing else. It claims with a generation and completes by
+// minimal job table through database/sql, one connection, prepared statements,
+// and nothing else. It claims with a generation and completes by
 // it; it has no leases, keys, retries or history, and shares its table with
 // nobody.
 package raw
@@ -16,7 +16,7 @@ import (
 )
 
 // Args is the input of every job of a benchmark: about a hundred bytes.
-const Args = `{"to":"ada@example.org","template":"welcome","locale":"en-GB","trial_days":14,"plan":"team-small"}`
+const Args = `{"to":"ada@example.org","template":"welcome","locale":"en-GB","trial_days":14,"plan":"team"}`
 
 // Pragmas are the settings of a Daybook book. Everything measured beside it
 // gets the same, so that only the statements differ.
@@ -33,6 +33,9 @@ type Options struct {
 	// chosen by the caller (a UUID of version 7, 16 bytes), and a history row
 	// for each completion.
 	Whole bool
+	// ByRow runs one statement per row, as most programs are written; else one
+	// statement has all rows of a batch, which is faster.
+	ByRow bool
 }
 
 const schema = `
@@ -61,6 +64,7 @@ type Table struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	whole bool
+	byRow bool
 	stmts map[string]*sql.Stmt
 }
 
@@ -80,7 +84,7 @@ func Open(ctx context.Context, file string, o Options) (*Table, error) {
 		db.Close()
 		return nil, err
 	}
-	t := &Table{db: db, conn: conn, whole: o.Whole, stmts: map[string]*sql.Stmt{}}
+	t := &Table{db: db, conn: conn, whole: o.Whole, byRow: o.ByRow, stmts: map[string]*sql.Stmt{}}
 	var script []string
 	for _, p := range Pragmas(o.Synchronous) {
 		script = append(script, "PRAGMA "+p)
@@ -112,15 +116,33 @@ func (t *Table) Enqueue(ctx context.Context, n, batch int) error {
 	if t.whole {
 		head, row = "INSERT INTO job (queue, args, uuid) VALUES ", "(1, ?, ?)"
 	}
-	insert := head + repeat(row, batch)
-	for range n / batch {
-		rows := make([]any, 0, 2*batch)
-		for range batch {
-			if rows = append(rows, Args); t.whole {
-				rows = append(rows, uuid())
-			}
+	for left := n; left > 0; left -= batch {
+		batch = min(batch, left)
+		err := t.inTx(ctx, func() error {
+			return t.inStatements(batch, func(_, size int) error {
+				rows := make([]any, 0, 2*size)
+				for range size {
+					if rows = append(rows, Args); t.whole {
+						rows = append(rows, uuid())
+					}
+				}
+				return t.exec(ctx, head+repeat(row, size), rows...)
+			})
+		})
+		if err != nil {
+			return err
 		}
-		if err := t.inTx(ctx, func() error { return t.exec(ctx, insert, rows...) }); err != nil {
+	}
+	return nil
+}
+
+// inStatements cuts n rows into statements: one for all, or one each.
+func (t *Table) inStatements(n int, do func(from, size int) error) error {
+	if !t.byRow {
+		return do(0, n)
+	}
+	for from := range n {
+		if err := do(from, 1); err != nil {
 			return err
 		}
 	}
@@ -216,17 +238,26 @@ func (t *Table) complete(ctx context.Context, jobs []Claimed) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	owners := make([]any, 0, 2*len(jobs))
-	for _, c := range jobs {
-		owners = append(owners, c.id, c.generation)
+	return t.inStatements(len(jobs), func(from, size int) error {
+		owners := make([]any, 0, 2*size)
+		for _, c := range jobs[from : from+size] {
+			owners = append(owners, c.id, c.generation)
+		}
+		err := t.exec(ctx, t.completion(size), owners...)
+		if err != nil || !t.whole {
+			return err
+		}
+		return t.exec(ctx, "INSERT INTO history (job, generation, outcome, at) VALUES "+
+			repeat("(?, ?, 1, unixepoch())", size), owners...)
+	})
+}
+
+func (t *Table) completion(size int) string {
+	if t.byRow {
+		return "UPDATE job SET state = 2 WHERE id = ? AND generation = ? AND state = 1"
 	}
-	err := t.exec(ctx, "WITH o (i, g) AS (VALUES "+repeat("(?, ?)", len(jobs))+
-		") UPDATE job SET state = 2 FROM o WHERE id = o.i AND generation = o.g AND state = 1", owners...)
-	if err != nil || !t.whole {
-		return err
-	}
-	return t.exec(ctx, "INSERT INTO history (job, generation, outcome, at) VALUES "+
-		repeat("(?, ?, 1, unixepoch())", len(jobs)), owners...)
+	return "WITH o (i, g) AS (VALUES " + repeat("(?, ?)", size) +
+		") UPDATE job SET state = 2 FROM o WHERE id = o.i AND generation = o.g AND state = 1"
 }
 
 func (t *Table) inTx(ctx context.Context, fn func() error) error {

@@ -69,7 +69,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetHelpCommand(a.helpCommand())
 	a.registerGlobals(root)
 	root.AddCommand(
-		a.enqueueCommand(), a.workCommand(),
+		a.demoCommand(), a.enqueueCommand(), a.workCommand(),
 		a.claimCommand(), a.renewCommand(), a.completeCommand(), a.failCommand(), a.releaseCommand(),
 		a.jobCommand(), a.effectCommand(), a.queueCommand(), a.workerCommand(), a.backlogCommand(),
 		a.reconcileCommand(), a.checkCommand(), a.schemaCommand(), a.doctorCommand(), a.pruneCommand(),

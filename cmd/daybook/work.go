@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -69,7 +70,7 @@ func (f *workFlags) register(fs *pflag.FlagSet) {
 	durationVar(fs, &f.grace, "grace", daybook.GraceDefault,
 		"how long running commands get when the worker is told to stop (0 or more)")
 	durationVar(fs, &f.poll, "poll", daybook.PollDefault,
-		"pause between looks without a ring, jittered (10ms or more)")
+		"pause between looks without a ring, jittered (10ms or more; 0 looks only when rung)")
 	fs.BoolVar(&f.drain, "drain", false, "end when nothing is eligible and nothing runs (default false)")
 	fs.BoolVar(&f.noLoops, "no-loops", false, "leave the reconciler to other processes (default false)")
 	fs.StringVar(&f.listen, "listen", "",
@@ -92,8 +93,8 @@ func (f *workFlags) check(fs *pflag.FlagSet) error {
 		return daybook.Invalid("lease", "wants %s…%s, got %s", daybook.LeaseMin, daybook.LeaseMax, f.lease)
 	case f.grace < 0:
 		return daybook.Invalid("grace", "wants 0 or more, got %s", f.grace)
-	case f.poll < 10*time.Millisecond:
-		return daybook.Invalid("poll", "wants 10ms or more, got %s", f.poll)
+	case f.poll != 0 && f.poll < 10*time.Millisecond:
+		return daybook.Invalid("poll", "wants 0 or 10ms and more, got %s", f.poll)
 	case f.timeout < 0 || fs.Changed("timeout") && f.timeout == 0:
 		return daybook.Invalid("timeout", "wants more than 0, got %s", f.timeout)
 	}
@@ -106,6 +107,9 @@ func (f *workFlags) config() (worker.Config, error) {
 		Timeout: f.timeout, Drain: f.drain, NoLoops: f.noLoops, Weights: map[string]int{}}
 	if f.grace == 0 {
 		c.Grace = -1 // none, where 0 would be the default
+	}
+	if f.poll == 0 {
+		c.Poll = -1
 	}
 	for _, q := range f.queues {
 		name, weight, weighed := strings.Cut(q, "=")
@@ -139,9 +143,12 @@ func (a *app) work(ctx context.Context, book *daybook.Book, f workFlags, config 
 		}
 		defer server.close()
 	}
+	var watching sync.WaitGroup
+	defer watching.Wait() // the book is closed behind it
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer onSignals(ctx, w, stop, f.grace, book.Log())()
+	watching.Go(func() { watch(ctx, book) })
 	if err := w.Run(ctx); err != nil || !a.json() {
 		return err
 	}

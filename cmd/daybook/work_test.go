@@ -119,7 +119,7 @@ timeout = "100ms"
 	}
 	for _, args := range [][]string{{"--http", "http://x"}, {}, {"--exec", ""},
 		{"--exec", "true", "--concurrency", "0"},
-		{"--exec", "true", "--lease", "1ms"}, {"--exec", "true", "--poll", "0s"},
+		{"--exec", "true", "--lease", "1ms"}, {"--exec", "true", "--poll", "1ms"},
 		{"--exec", "true", "--grace", "-1s"},
 		{"--exec", "true", "--queue", "b=x"}, {"--exec", "true", "--queue", "b=0"},
 		{"--exec", "true", "--queue", "a"},

@@ -56,7 +56,7 @@ func TestFunctionLength(t *testing.T) {
 }
 
 // longLines is the ratchet of line length: files with longer lines, and how
-// many. A count may only fall; -rewrite lowers it.
+// many there may be. -rewrite lowers the counts to what is left.
 const longLines = "testdata/long-lines.txt"
 
 func TestLineLength(t *testing.T) {
@@ -72,9 +72,6 @@ func TestLineLength(t *testing.T) {
 		most := allowed[f.path]
 		if len(long) > most {
 			t.Errorf("%s: lines %v are longer than %d columns; at most %d may be", f.path, long, lineMax, most)
-		}
-		if len(long) < most && !*rewrite {
-			t.Errorf("%s has %d long lines now, not %d; run `make gen`", f.path, len(long), most)
 		}
 		if n := min(len(long), most); n > 0 {
 			left[f.path] = n

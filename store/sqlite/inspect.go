@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,6 +47,27 @@ func (s *Store) Inspect(ctx context.Context, in daybook.Inspection) (out daybook
 		return err
 	})
 	return out, err
+}
+
+// Known tells which ids the book has a job of.
+func (s *Store) Known(ctx context.Context, ids []daybook.ID) (known []bool, err error) {
+	hexes := make([]string, len(ids))
+	for i, id := range ids {
+		hexes[i] = hex.EncodeToString(id[:])
+	}
+	doc, err := json.Marshal(hexes)
+	if err != nil {
+		return nil, err
+	}
+	known = make([]bool, len(ids))
+	err = s.look(ctx, "looking for jobs", func(v *view) error {
+		return v.q.rows("SELECT e.key FROM json_each(?) e CROSS JOIN job j ON j.id = unhex(e.value)",
+			[]driver.Value{string(doc)}, func(row []driver.Value) error {
+				known[num(row[0])] = true
+				return nil
+			})
+	})
+	return known, err
 }
 
 // look reads one snapshot. In memory it waits for the writer to be alone: in

@@ -37,14 +37,15 @@ var rules = map[string]rule{
 	"args-json":          {full: everyJob, live: liveJobs, query: argsJSON, most: 500},
 	"rows-with-job": {full: []source{walkJobsOf("ended"), walkJobsOf("effect"), walkJobsOf("event"),
 		walkJobsOf("refusal"), walkJobsOf("progress")}, query: rowsWithJob},
-	"key-kept":        ofJobs(keyKept),
-	"key-fingerprint": {full: everyJob, live: liveJobs, query: keyFingerprint, most: 500, wrong: otherFingerprint},
-	"key-one-job":     ofJobs(keyOneJob),
-	"key-end":         {full: []source{walkKeys}, live: []source{walkEndedKeys}, query: keyEnd},
-	"lease-length":    {full: []source{walkSessions}, live: []source{walkLiveSessions}, query: leaseLength},
-	"ring-queue":      always(ringQueue, walkCounting),
-	"conservation":    always(conservation, walkQueues),
-	"counts-true":     always(countsTrue, walkQueues),
+	"key-kept": ofJobs(keyKept),
+	"key-fingerprint": {full: everyJob, live: liveJobs, query: keyFingerprint, most: 500,
+		wrong: otherFingerprint},
+	"key-one-job":  ofJobs(keyOneJob),
+	"key-end":      {full: []source{walkKeys}, live: []source{walkEndedKeys}, query: keyEnd},
+	"lease-length": {full: []source{walkSessions}, live: []source{walkLiveSessions}, query: leaseLength},
+	"ring-queue":   always(ringQueue, walkCounting),
+	"conservation": always(conservation, walkQueues),
+	"counts-true":  always(countsTrue, walkQueues),
 }
 
 // ofJobs is a rule about any job.
@@ -73,14 +74,19 @@ var fragments = strings.NewReplacer(
 	// The rows of the chunk as jobs, and who owns them.
 	"{jobs}", "FROM part p CROSS JOIN job j ON j.seq = p.v LEFT JOIN owned o ON o.seq = j.seq",
 	"{lane}", "iif(j.held_by IS NULL, j.queue, -j.queue)",
-	"{is ready}", `EXISTS (SELECT 1 FROM ready r WHERE r.lane = {lane} AND r.rank = j.rank AND r.run_at = j.run_at AND r.seq = j.seq)`,
+	"{is ready}", `EXISTS (SELECT 1 FROM ready r
+		WHERE r.lane = {lane} AND r.rank = j.rank AND r.run_at = j.run_at AND r.seq = j.seq)`,
 	"{is done}", "EXISTS (SELECT 1 FROM ended d WHERE d.seq = j.seq AND d.outcome = 1)",
 	// See daybook.Job.CrashLimit and Suspect.
 	"{crash limit}", fmt.Sprintf("min(%d, j.max_failures)", daybook.CrashesMax),
-	"{suspect}", fmt.Sprintf("(min(%d, j.max_failures) > 1 AND j.crashes >= min(2, min(%[1]d, j.max_failures) - 1))", daybook.CrashesMax),
-	// The attempts of a job in order, each with the highest generation before.
-	"{history}", `(SELECT e.generation, e.through, e.count, coalesce(e.first, e.generation) AS low,
-		lag(e.through, 1, 0) OVER (ORDER BY e.generation) AS prior FROM ended e WHERE e.seq = j.seq)`,
+	"{suspect}", "({crash limit} > 1 AND j.crashes >= min(2, {crash limit} - 1))",
+	// Of an attempt e: its lowest generation, the highest one before it, and
+	// the claim after it.
+	"{low}", "coalesce(e.first, e.generation)",
+	"{prior}", `coalesce((SELECT b.through FROM ended b WHERE b.seq = e.seq AND b.generation < e.generation
+		ORDER BY b.generation DESC LIMIT 1), 0)`,
+	"{next}", `coalesce((SELECT min(a.generation) FROM ended a
+		WHERE a.seq = e.seq AND a.generation > e.generation), o.generation)`,
 	"{step}", fmt.Sprint(daybook.GenerationStep),
 	"{slack}", micros(clockSlack),
 	"{passes}", micros(passesAllowed),
@@ -97,9 +103,10 @@ func micros(d time.Duration) string { return fmt.Sprint(d.Microseconds()) }
 // ranAfter is SQL for: the job was claimed after something happened to it that
 // ends it, and no person revived it in between.
 func ranAfter(what string) string {
-	return `EXISTS (SELECT 1 FROM event x CROSS JOIN (SELECT e.generation AS g FROM ended e WHERE e.seq = j.seq
-			UNION ALL SELECT o.generation WHERE o.seq IS NOT NULL) a
-		WHERE x.seq = j.seq AND x.what = '` + what + `' AND a.g > coalesce(x.generation, 0)
-		AND NOT EXISTS (SELECT 1 FROM event r WHERE r.seq = x.seq AND r.what = 'revived' AND r.n > x.n
-			AND coalesce(r.generation, 0) < a.g))`
+	const unrevived = `NOT EXISTS (SELECT 1 FROM event r
+		WHERE r.seq = x.seq AND r.what = 'revived' AND r.n > x.n AND coalesce(r.generation, 0) < `
+	return `EXISTS (SELECT 1 FROM event x WHERE x.seq = j.seq AND x.what = '` + what + `' AND (
+		o.generation > coalesce(x.generation, 0) AND ` + unrevived + `o.generation)
+		OR EXISTS (SELECT 1 FROM ended e WHERE e.seq = x.seq AND e.generation > coalesce(x.generation, 0)
+			AND ` + unrevived + `e.generation))))`
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/daybookdev/daybook"
 )
@@ -29,22 +30,28 @@ type operation struct {
 func runFaults(t *testing.T, open opener) {
 	for _, op := range slices.Concat(faultyRequests, faultyClaims, faultyOutcomes, faultyPeople, faultyRepairs) {
 		t.Run(op.name, func(t *testing.T) {
-			t.Parallel() // most of the time goes into the book's pauses before it repeats
-			f := &faulter{}
-			w := newWorld(t, open, Options{Path: filepath.Join(t.TempDir(), "book.db"), Wrap: f.wrap, Fault: f.call})
-			for _, lasts := range []reach{justOnce, connection, outage} {
-				if op.once && lasts == outage {
-					continue
-				}
-				for _, after := range []bool{false, true} {
-					calls := op.everyCall(w, f, fault{after: after, lasts: lasts})
-					if calls == 0 {
-						t.Fatal("the store took neither Options.Wrap nor Options.Fault, so nothing can fail")
-					}
-					t.Logf("%d calls failed, %s, after they took hold: %v", calls, lasts, after)
-				}
-			}
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "book.db")
+			// In a bubble the book's pauses before it repeats take no time.
+			synctest.Test(t, func(t *testing.T) { op.everyFault(t, open, path) })
 		})
+	}
+}
+
+func (op operation) everyFault(t *testing.T, open opener, path string) {
+	f := &faulter{}
+	w := newWorld(t, open, Options{Path: path, Wrap: f.wrap, Fault: f.call})
+	for _, lasts := range []reach{justOnce, connection, outage} {
+		if op.once && lasts == outage {
+			continue
+		}
+		for _, after := range []bool{false, true} {
+			calls := op.everyCall(w, f, fault{after: after, lasts: lasts})
+			if calls == 0 {
+				t.Fatal("the store took neither Options.Wrap nor Options.Fault, so nothing can fail")
+			}
+			t.Logf("%d calls failed, %s, after they took hold: %v", calls, lasts, after)
+		}
 	}
 }
 
@@ -111,8 +118,8 @@ func (w *world) counted(queue string) daybook.Counts {
 func (w *world) owned(r daybook.Request) daybook.Job {
 	w.Helper()
 	r.Queue = w.fresh()
-	id := w.enqueue(r)
-	got, err := w.book.Claim(w.ctx, daybook.ClaimRequest{Session: w.session("w").ID, Job: id})
+	w.enqueue(r)
+	got, err := w.book.Claim(w.ctx, daybook.ClaimRequest{Session: w.session("w").ID, Queues: []string{r.Queue}})
 	w.ok(err)
 	return got.Jobs[0]
 }

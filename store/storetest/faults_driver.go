@@ -91,6 +91,9 @@ func (c *faultyConn) BeginTx(ctx context.Context, o driver.TxOptions) (tx driver
 		return err
 	})
 	if err != nil {
+		if tx != nil && !c.isDead() {
+			tx.Rollback() // a begin that fails leaves no transaction behind
+		}
 		return nil, err
 	}
 	return faultyTx{tx, c}, nil
@@ -139,7 +142,18 @@ type faultyTx struct {
 	c *faultyConn
 }
 
-func (t faultyTx) Commit() error { return t.c.f.around(t.c, t.Tx.Commit) }
+// Commit leaves no transaction behind either, however it ends.
+func (t faultyTx) Commit() error {
+	began := false
+	err := t.c.f.around(t.c, func() error {
+		began = true
+		return t.Tx.Commit()
+	})
+	if err != nil && !began && !t.c.isDead() {
+		t.Tx.Rollback()
+	}
+	return err
+}
 
 func (t faultyTx) Rollback() error {
 	if t.c.isDead() {

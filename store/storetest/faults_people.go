@@ -82,7 +82,7 @@ var faultyPeople = []operation{
 		return err
 	})},
 	{name: "pause", prepare: func(w *world) (func() error, func()) {
-		queue := w.fresh()
+		const queue = "paused" // pausing may look at every queue there is
 		do := func() error { return w.book.Pause(w.ctx, queue, someone) }
 		return do, func() {
 			c, err := w.book.Claim(w.ctx, daybook.ClaimRequest{Session: w.session("w").ID, Queues: []string{queue}})

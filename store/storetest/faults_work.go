@@ -86,7 +86,7 @@ func replay(w *world) (func() error, func()) {
 
 // readAll reads what people read; it changes nothing.
 func readAll(w *world) (func() error, func()) {
-	j := w.owned(daybook.Request{Key: daybook.NewID().String()})
+	j := w.running(daybook.Request{Key: daybook.NewID().String()})
 	w.complete(j)
 	var lines int
 	do := func() error {
@@ -171,7 +171,7 @@ func claimBatch(w *world) (func() error, func()) {
 }
 
 func claimNamed(w *world) (func() error, func()) {
-	id := w.enqueue(daybook.Request{Queue: w.fresh()})
+	id := w.enqueue(daybook.Request{}) // naming a job may look at every queue there is
 	r := daybook.ClaimRequest{Session: w.session("w").ID, Job: id, Call: daybook.NewID()}
 	var got daybook.Claimed
 	do := func() (err error) {
@@ -182,7 +182,8 @@ func claimNamed(w *world) (func() error, func()) {
 		same(w, "claims", len(got.Jobs), 1)
 		same(w, "generation", got.Jobs[0].Generation, 1)
 		w.complete(got.Jobs[0])
-		w.ended(id, daybook.Succeeded, 1)
+		w.stands(id, daybook.Succeeded)
+		same(w, "attempts", len(w.attempts(id)), 1)
 	}
 }
 
