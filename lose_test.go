@@ -45,9 +45,9 @@ func TestL8LossOnTheLastAttempt(t *testing.T) {
 }
 
 // TestL19OnePoisonJob: one job that kills its process is set aside, and the
-// hundreds that shared the process are not (sidekiq/sidekiq #4633).
+// many that shared the process are not (sidekiq/sidekiq #4633).
 func TestL19OnePoisonJob(t *testing.T) {
-	const poison, all = 150, 300
+	const poison, all = 50, 100
 	jobs := make([]Job, all)
 	for i := range jobs {
 		jobs[i] = with(waitingJob(), fresh, func(j *Job) { j.MaxFailures = 20 })

@@ -49,7 +49,8 @@ func TestFullClaimRingsOn(t *testing.T) {
 		var mu sync.Mutex
 		by := map[string]int{}
 		for _, name := range []string{"w1", "w2", "w3", "w4"} {
-			w := worker.New(book.Book, worker.Config{Queues: []string{"q"}, Name: name, Concurrency: 5, Poll: -1, NoLoops: true})
+			w := worker.New(book.Book, worker.Config{Queues: []string{"q"}, Name: name,
+				Concurrency: 5, Poll: -1, NoLoops: true})
 			worker.Handle(w, "job", func(ctx context.Context, _ *worker.Claim[none]) error {
 				mu.Lock()
 				by[name]++

@@ -100,7 +100,8 @@ func (r *run) outsideTx(what string) error {
 	if !r.inTx.Load() {
 		return nil
 	}
-	return daybook.Fail(daybook.CodeRefused, "job %s: %s inside its own transaction would wait for itself", r.job.ID, what)
+	return daybook.Fail(daybook.CodeRefused, "job %s: %s inside its own transaction would wait for itself",
+		r.job.ID, what)
 }
 
 // encode writes a value as JSON without the escapes of <, > and &; raw JSON

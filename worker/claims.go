@@ -35,7 +35,8 @@ type call struct {
 func (e *engine) newClaimer() *claimer {
 	c := &claimer{engine: e, rota: newRota(e.cfg.Queues, e.cfg.Weights), kinds: e.claimKinds(),
 		again: retry{log: e.log, doing: "claiming"}}
-	c.bell = listening{bell: e.book.Bell(), queues: e.cfg.Queues, again: retry{log: e.log, doing: "listening to the bell"}}
+	c.bell = listening{bell: e.book.Bell(), queues: e.cfg.Queues,
+		again: retry{log: e.log, doing: "listening to the bell"}}
 	if e.cfg.Poll > 0 {
 		c.poll = time.NewTimer(jittered(e.cfg.Poll))
 	}
@@ -168,15 +169,15 @@ func (c *claimer) claim(ctx context.Context, room int) (got int, due bool) {
 	return 0, true
 }
 
-// ended reports that the book knows the session no more.
+// ended reports that the book knows the session, or the claim, no more.
 func ended(err error) bool {
 	return errors.Is(err, daybook.ErrFenced) || errors.Is(err, daybook.ErrNotFound)
 }
 
 func (c *claimer) newCall(session daybook.ID, room int) call {
 	c.calls++
-	return call{first: time.Now(), request: daybook.ClaimRequest{Session: session, Queues: c.rota.order(), Kinds: c.kinds,
-		Limit: room, Call: daybook.NewID(), Oldest: c.calls%daybook.OldestEvery == 0}}
+	return call{first: time.Now(), request: daybook.ClaimRequest{Session: session, Call: daybook.NewID(),
+		Queues: c.rota.order(), Kinds: c.kinds, Limit: room, Oldest: c.calls%daybook.OldestEvery == 0}}
 }
 
 // accept takes claims over, now that their commit is known. Those of a session

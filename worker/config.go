@@ -23,8 +23,8 @@ type Config struct {
 	Name        string         // shown to people; "" is the host's name. Not an identity
 	Concurrency int            // handlers that run at once; 0 is ConcurrencyDefault
 	Lease       time.Duration  // of the session; 0 is daybook.LeaseDefault
-	Grace       time.Duration  // that handlers get when the worker stops; 0 is daybook.GraceDefault, less is none
-	Poll        time.Duration  // pause between looks without a ring, ±20 %; 0 is daybook.PollDefault, less is never
+	Grace       time.Duration  // for handlers when the worker stops; 0 is daybook.GraceDefault, less is none
+	Poll        time.Duration  // between looks without a ring, ±20 %; 0 is daybook.PollDefault, less is never
 	Timeout     time.Duration  // run limit of handlers here, where it is shorter than the job's own; 0 is none
 	Drain       bool           // Run returns when nothing is eligible and nothing runs
 	NoLoops     bool           // don't run the reconciler beside the handlers

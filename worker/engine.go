@@ -55,7 +55,8 @@ type ending struct {
 func newEngine(ctx context.Context, w *Worker, drain bool) *engine {
 	base := context.WithoutCancel(ctx)
 	hard, end := context.WithCancel(base)
-	return &engine{Worker: w, log: w.cfg.Log.With("worker", w.cfg.Name), drain: drain, base: base, hard: hard, end: end,
+	return &engine{Worker: w, log: w.cfg.Log.With("worker", w.cfg.Name), drain: drain,
+		base: base, hard: hard, end: end,
 		wake: make(chan struct{}, 1), flush: make(chan struct{}, 1), idle: make(chan struct{}, 1),
 		starts: make(chan startAsk), held: map[daybook.ClaimRef]*run{}}
 }

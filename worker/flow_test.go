@@ -73,7 +73,8 @@ func TestLateClaimAnswerStartsNothingTwice(t *testing.T) {
 		after(2 * time.Minute)
 		j := book.RequireState(id, daybook.Succeeded)
 		if s := p.Stats(); runs.Load() != 1 || s.Fenced != 0 || j.Failures+j.Crashes != 0 {
-			t.Errorf("%d runs, stats %+v, %d failures, %d crashes; want one run and no blame", runs.Load(), s, j.Failures, j.Crashes)
+			t.Errorf("%d runs, stats %+v, %d failures, %d crashes; want one run and no blame",
+				runs.Load(), s, j.Failures, j.Crashes)
 		}
 	})
 }
@@ -132,7 +133,8 @@ func TestGapsAreMarked(t *testing.T) {
 		if err := p.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{daybook.GapClaim, daybook.GapGrant, daybook.GapStart, daybook.GapPause, daybook.GapComplete, daybook.GapReply}
+		want := []string{daybook.GapClaim, daybook.GapGrant, daybook.GapStart, daybook.GapPause,
+			daybook.GapComplete, daybook.GapReply}
 		if !slices.Equal(gaps, want) {
 			t.Errorf("gaps %v, want %v", gaps, want)
 		}

@@ -107,8 +107,7 @@ func (e *engine) answered(batch []ending, answers []daybook.Answer) {
 // a success with an open effect, a result that can't be kept. The attempt fails
 // then; a failure that is refused too is left to the lease.
 func (b ending) instead(refused error) (ending, bool) {
-	switch {
-	case refused == nil, b.fallback, errors.Is(refused, daybook.ErrFenced), errors.Is(refused, daybook.ErrNotFound):
+	if refused == nil || b.fallback || ended(refused) {
 		return ending{}, false
 	}
 	out := b.run.failure(refused)
@@ -136,7 +135,8 @@ func (e *engine) tell(b ending, a daybook.Answer) {
 }
 
 func (e *engine) tellFailure(b ending, a daybook.Answer) {
-	args := []any{"job", b.run.job.ID, "kind", b.run.job.Kind, "generation", b.out.Owner.Generation, "now", a.State}
+	args := []any{"job", b.run.job.ID, "kind", b.run.job.Kind, "generation", b.out.Owner.Generation,
+		"now", a.State}
 	if b.out.Problem != nil && !b.run.kind.opts.Sensitive {
 		args = append(args, "err", b.out.Problem.Text)
 	}

@@ -27,7 +27,8 @@ func TestHandlerGetsTypedArgsAndSetsItsResult(t *testing.T) {
 		worker.Handle(w, "welcome", func(ctx context.Context, c *worker.Claim[welcome]) error {
 			got = c.Args
 			if c.Job().ID != id || c.Generation() != 1 || c.Attempt() != 1 {
-				t.Errorf("claim of job %s, generation %d, attempt %d; want %s, 1, 1", c.Job().ID, c.Generation(), c.Attempt(), id)
+				t.Errorf("claim of job %s, generation %d, attempt %d; want %s, 1, 1",
+					c.Job().ID, c.Generation(), c.Attempt(), id)
 			}
 			if want := daybook.EffectKey(id, "mail", 0); c.EffectKey("mail") != want {
 				t.Errorf("EffectKey = %s, want %s", c.EffectKey("mail"), want)
@@ -64,7 +65,8 @@ func TestHowAHandlerEndsDecides(t *testing.T) {
 		{"success", nil, daybook.Succeeded, "", 0, 0, ""},
 		{"failure", boom, daybook.Waiting, "", 1, time.Second, "boom"},
 		{"permanent", worker.Permanent(boom), daybook.SetAside, daybook.ReasonPermanent, 1, 0, "boom"},
-		{"wrapped permanent", fmt.Errorf("in vain: %w", worker.Permanent(boom)), daybook.SetAside, daybook.ReasonPermanent, 1, 0, "boom"},
+		{"wrapped permanent", fmt.Errorf("in vain: %w", worker.Permanent(boom)),
+			daybook.SetAside, daybook.ReasonPermanent, 1, 0, "boom"},
 		{"permanent nil", worker.Permanent(nil), daybook.Succeeded, "", 0, 0, ""},
 		{"snooze", worker.Snooze(time.Hour), daybook.Waiting, "", 0, time.Hour, ""},
 		{"snooze for ever", worker.Snooze(math.MaxInt64), daybook.Waiting, "", 0, daybook.DelayMax, ""},
@@ -107,7 +109,8 @@ func TestReleaseIsEligibleAtOnce(t *testing.T) {
 		book.RunUntilIdle(t.Context(), w)
 		j := book.RequireState(id, daybook.Succeeded)
 		if runs != 3 || j.Failures != 0 || j.Generation != 3 || time.Since(begun) != 0 {
-			t.Errorf("%d runs, %d failures, generation %d after %s; want 3, 0, 3 at once", runs, j.Failures, j.Generation, time.Since(begun))
+			t.Errorf("%d runs, %d failures, generation %d after %s; want 3, 0, 3 at once",
+				runs, j.Failures, j.Generation, time.Since(begun))
 		}
 	})
 }
@@ -145,7 +148,8 @@ func TestKindOptions(t *testing.T) {
 		}
 		j := book.RequireState(receipt.ID, daybook.Waiting)
 		if j.Timeout != time.Minute || j.MaxFailures != 2 || j.OnLost != daybook.LostSetAside {
-			t.Errorf("job has timeout %s, max_failures %d, on_lost %s; want the kind's", j.Timeout, j.MaxFailures, j.OnLost)
+			t.Errorf("job has timeout %s, max_failures %d, on_lost %s; want the kind's",
+				j.Timeout, j.MaxFailures, j.OnLost)
 		}
 		begun := time.Now()
 		book.RunUntilIdle(t.Context(), w)
@@ -192,11 +196,14 @@ func TestWhatTheBookRefusesFailsTheAttempt(t *testing.T) {
 		reason daybook.Reason
 	}{
 		{"result too large", daybook.Outcome{Kind: daybook.OutcomeSucceeded,
-			Result: raw(`"` + strings.Repeat("x", daybook.ResultMax) + `"`)}, daybook.SetAside, daybook.ReasonPermanent},
-		{"result no JSON", daybook.Outcome{Kind: daybook.OutcomeSucceeded, Result: raw(`{`)}, daybook.SetAside, daybook.ReasonPermanent},
+			Result: raw(`"` + strings.Repeat("x", daybook.ResultMax) + `"`)},
+			daybook.SetAside, daybook.ReasonPermanent},
+		{"result no JSON", daybook.Outcome{Kind: daybook.OutcomeSucceeded, Result: raw(`{`)},
+			daybook.SetAside, daybook.ReasonPermanent},
 		{"no such outcome", daybook.Outcome{Kind: "fine"}, daybook.Waiting, ""},
 		{"no outcome", daybook.Outcome{}, daybook.Waiting, ""},
-		{"snooze into the past", daybook.Outcome{Kind: daybook.OutcomeReleased, In: -time.Hour}, daybook.Waiting, ""},
+		{"snooze into the past", daybook.Outcome{Kind: daybook.OutcomeReleased, In: -time.Hour},
+			daybook.Waiting, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, book *daybooktest.Book) {
@@ -206,7 +213,8 @@ func TestWhatTheBookRefusesFailsTheAttempt(t *testing.T) {
 				book.RunUntilIdle(t.Context(), w)
 				j := book.RequireState(id, c.state)
 				if j.Reason != c.reason || j.Failures != 1 || j.LastError == nil {
-					t.Errorf("reason %q, %d failures, error %+v; want %q, 1 and an error", j.Reason, j.Failures, j.LastError, c.reason)
+					t.Errorf("reason %q, %d failures, error %+v; want %q, 1 and an error",
+						j.Reason, j.Failures, j.LastError, c.reason)
 				}
 			})
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -203,6 +204,14 @@ func attempts(t *testing.T, book *daybooktest.Book, id daybook.ID) []daybook.Out
 		outcomes = append(outcomes, a.Outcome)
 	}
 	return outcomes
+}
+
+// requireAttempts holds a job's attempts to these outcomes.
+func requireAttempts(t *testing.T, book *daybooktest.Book, id daybook.ID, want ...daybook.OutcomeKind) {
+	t.Helper()
+	if got := attempts(t, book, id); !slices.Equal(got, want) {
+		t.Errorf("job %s has attempts %v, want %v", id, got, want)
+	}
 }
 
 // after waits in virtual time until the bubble has nothing else to do.

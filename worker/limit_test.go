@@ -30,8 +30,9 @@ func TestL16_HandlerThatIgnoresItsContext(t *testing.T) {
 			daybook.SetAside, daybook.ReasonFailures, 10 * time.Second},
 		{"the worker's limit", daybook.Request{MaxFailures: 1}, worker.KindOptions{}, worker.Config{Timeout: limit},
 			daybook.SetAside, daybook.ReasonFailures, 10 * time.Second},
-		{"the kind's limit, set aside", daybook.Request{OnLost: daybook.LostSetAside}, worker.KindOptions{Timeout: limit},
-			worker.Config{}, daybook.SetAside, daybook.ReasonTimeout, 10 * time.Second},
+		{"the kind's limit, set aside", daybook.Request{OnLost: daybook.LostSetAside},
+			worker.KindOptions{Timeout: limit}, worker.Config{},
+			daybook.SetAside, daybook.ReasonTimeout, 10 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, book *daybooktest.Book) {

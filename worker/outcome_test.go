@@ -55,7 +55,10 @@ func TestOutcomeThatCantBeRecordedIsLeftToTheLease(t *testing.T) {
 		store := &poisonStore{Store: book.Store()}
 		own := daybook.New(store, daybook.Options{Log: slog.New(slog.DiscardHandler)})
 		w := worker.New(own, worker.Config{Queues: []string{"q"}, Concurrency: 10})
-		worker.Handle(w, "job", func(context.Context, *worker.Claim[none]) error { time.Sleep(time.Second); return nil })
+		worker.Handle(w, "job", func(context.Context, *worker.Claim[none]) error {
+			time.Sleep(time.Second)
+			return nil
+		})
 		ids := make([]daybook.ID, 10)
 		for i := range ids {
 			ids[i] = enqueue(t, book, daybook.Request{})
@@ -85,12 +88,15 @@ func TestSensitiveKindsStayOutOfTheLogs(t *testing.T) {
 	for _, sensitive := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, book *daybooktest.Book) {
 			var log bytes.Buffer
-			w := worker.New(book.Book, worker.Config{Queues: []string{"q"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
-			worker.Handle(w, "job", func(context.Context, *worker.Claim[none]) error { return errors.New("card 4711") },
-				worker.KindOptions{Sensitive: sensitive})
+			w := worker.New(book.Book, worker.Config{Queues: []string{"q"},
+				Log: slog.New(slog.NewTextHandler(&log, nil))})
+			worker.Handle(w, "job", func(context.Context, *worker.Claim[none]) error {
+				return errors.New("card 4711")
+			}, worker.KindOptions{Sensitive: sensitive})
 			enqueue(t, book, daybook.Request{})
 			book.RunUntilIdle(t.Context(), w)
-			if told := strings.Contains(log.String(), "4711"); told == sensitive || !strings.Contains(log.String(), "an attempt failed") {
+			said := log.String()
+			if strings.Contains(said, "4711") == sensitive || !strings.Contains(said, "an attempt failed") {
 				t.Errorf("sensitive %v: the log says %s", sensitive, log.String())
 			}
 		})

@@ -62,7 +62,8 @@ func TestRotaIsFair(t *testing.T) {
 		want    map[string]int // how often first in 70 turns
 	}{
 		{"even", nil, map[string]int{"a": 10, "b": 10, "c": 10, "d": 10, "e": 10, "f": 10, "g": 10}},
-		{"weighted", map[string]int{"a": 5, "c": 3, "d": 2}, map[string]int{"a": 25, "c": 15, "d": 10, "b": 5, "e": 5, "f": 5, "g": 5}},
+		{"weighted", map[string]int{"a": 5, "c": 3, "d": 2},
+			map[string]int{"a": 25, "c": 15, "d": 10, "b": 5, "e": 5, "f": 5, "g": 5}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			queues := []string{"a", "b", "c", "d", "e", "f", "g"}

@@ -70,7 +70,8 @@ func (e *engine) distrust() {
 			n++
 		}
 	}
-	e.log.Warn("the lease could not be renewed in time; handlers are told to stop", "session", e.session.ID, "handlers", n)
+	e.log.Warn("the lease could not be renewed in time; handlers are told to stop",
+		"session", e.session.ID, "handlers", n)
 }
 
 // endSession lets go of a session that the book ended. Its claims are lost; a
@@ -88,7 +89,8 @@ func (e *engine) endSession(id daybook.ID, why error) {
 			n++
 		}
 	}
-	e.log.Warn("the book ended this worker's session; it starts a new one", "session", id, "claims_lost", n, "err", why)
+	e.log.Warn("the book ended this worker's session; it starts a new one",
+		"session", id, "claims_lost", n, "err", why)
 	e.look()
 }
 

@@ -50,7 +50,8 @@ func TestL55_StoppingCostsNoAttempt(t *testing.T) {
 				for _, id := range ids {
 					j := book.RequireState(id, daybook.Waiting)
 					if j.Failures != 0 || j.Crashes != 0 || j.LastError != nil || j.RunAt.Std().After(time.Now()) {
-						t.Errorf("job %s: %d failures, %d crashes, error %+v, due %s", id, j.Failures, j.Crashes, j.LastError, j.RunAt)
+						t.Errorf("job %s: %d failures, %d crashes, error %+v, due %s",
+							id, j.Failures, j.Crashes, j.LastError, j.RunAt)
 					}
 					for _, outcome := range attempts(t, book, id) {
 						if outcome != daybook.OutcomeReleased {

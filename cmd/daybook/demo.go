@@ -95,7 +95,9 @@ func whereToLook(w io.Writer, r demo.Result) error {
 	if !r.FencedJob.IsZero() {
 		look = append(look, db+" job timeline "+r.FencedJob.String()+"   # a late write was fenced here")
 	}
-	_, err := fmt.Fprintf(w, "\nThe book stays in %s. Look at it:\n  %s\n"+
-		"Beside it are the destination's ledger (destination.jsonl) and the processes' logs.\n", r.Dir, strings.Join(look, "\n  "))
+	_, err := fmt.Fprintf(w, "\nThe book stays in %s. Look at it:\n  %s\n", r.Dir, strings.Join(look, "\n  "))
+	if err == nil {
+		_, err = io.WriteString(w, "Beside it are the destination's ledger (destination.jsonl) and the processes' logs.\n")
+	}
 	return err
 }

@@ -36,6 +36,7 @@ type app struct {
 	terminal func(stream any) bool
 	now      func() time.Time // the book's clock; nil is the process's
 	flags    globals
+	cache    int // bytes of the book's file to keep in memory; 0 is cacheSmall
 }
 
 func (a *app) run(args []string) int {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -47,8 +48,13 @@ func (a *app) open(ctx context.Context) (*daybook.Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sqlite.Open(ctx, path, sqlite.Options{Book: daybook.Options{Bell: bell, Log: a.log()}, Now: a.now})
+	return sqlite.Open(ctx, path, sqlite.Options{
+		Book: daybook.Options{Bell: bell, Log: a.log()}, Now: a.now, Cache: cmp.Or(a.cache, cacheSmall)})
 }
+
+// cacheSmall is enough for a command that passes by, so that putting in
+// hundreds of thousands of jobs takes no more memory than a few.
+const cacheSmall = 1 << 20
 
 // sqlitePath is the file that a --db URL names.
 func sqlitePath(url string) (string, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/store/sqlite"
 	"github.com/daybookdev/daybook/worker"
 )
 
@@ -47,6 +48,7 @@ func (a *app) workCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		a.cache = sqlite.CacheDefault
 		// A worker has its own way to end by signals.
 		return a.onBook(a.base, func(ctx context.Context, book *daybook.Book) error {
 			return a.work(ctx, book, f, config)

@@ -27,6 +27,9 @@ type Options struct {
 	Fast bool
 	// Busy is how long a write waits for another process's; 0 is a minute.
 	Busy time.Duration
+	// Cache is how much of the file each connection keeps in memory, in bytes;
+	// 0 is CacheDefault. A program that only puts jobs in needs little.
+	Cache int
 	// Wrap wraps the driver's connector, for tests that cut or count calls.
 	Wrap func(driver.Connector) driver.Connector
 }
@@ -36,6 +39,9 @@ type Options struct {
 // checkpoint.
 const MinVersion = "3.51.3"
 
+// CacheDefault keeps the pages of a few thousand jobs at hand.
+const CacheDefault = 32 << 20
+
 // Memory is the path of a book that lives in this process alone.
 const Memory = ":memory:"
 
@@ -44,6 +50,7 @@ type Store struct {
 	path   string
 	now    func() time.Time
 	busy   time.Duration
+	cache  int
 	queue  chan *write
 	done   chan struct{}
 	closed chan struct{} // closed when Close begins
@@ -69,12 +76,15 @@ func Open(ctx context.Context, path string, o Options) (*daybook.Book, error) {
 	if o.Busy == 0 {
 		o.Busy = time.Minute
 	}
+	if o.Cache == 0 {
+		o.Cache = CacheDefault
+	}
 	if path != Memory {
 		if err := refuseNetwork(path); err != nil {
 			return nil, err
 		}
 	}
-	s := &Store{path: path, now: o.Now, busy: o.Busy, queue: make(chan *write, 1024),
+	s := &Store{path: path, now: o.Now, busy: o.Busy, cache: max(o.Cache, 256<<10), queue: make(chan *write, 1024),
 		done: make(chan struct{}), closed: make(chan struct{}), names: newNames()}
 	wrap := o.Wrap
 	if wrap == nil {
@@ -98,7 +108,7 @@ func Open(ctx context.Context, path string, o Options) (*daybook.Book, error) {
 }
 
 // dsn is the driver's data source name. temp_store keeps claims from paying
-// for a temporary file; the page cache holds a few thousand jobs.
+// for a temporary file.
 func (s *Store) dsn(fast bool, lock string) string {
 	q := url.Values{}
 	q.Set("_txlock", lock)
@@ -107,7 +117,7 @@ func (s *Store) dsn(fast bool, lock string) string {
 		synchronous = "NORMAL"
 	}
 	for _, p := range []string{"busy_timeout(" + strconv.FormatInt(s.busy.Milliseconds(), 10) + ")",
-		"synchronous(" + synchronous + ")", "temp_store(MEMORY)", "cache_size(-32768)",
+		"synchronous(" + synchronous + ")", "temp_store(MEMORY)", "cache_size(-" + strconv.Itoa(s.cache>>10) + ")",
 		"wal_autocheckpoint(4000)", "foreign_keys(0)"} {
 		q.Add("_pragma", p)
 	}

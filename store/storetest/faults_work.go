@@ -93,7 +93,7 @@ func readAll(w *world) (func() error, func()) {
 		events, err := w.book.Timeline(w.ctx, j.ID)
 		lines = len(events)
 		_, e1 := w.book.Job(w.ctx, j.ID)
-		_, e2 := w.book.Jobs(w.ctx, daybook.Filter{Queue: j.Queue})
+		_, e2 := w.book.Jobs(w.ctx, daybook.Filter{Queue: j.Queue, Limit: 1})
 		_, _, e3 := w.book.Backlog(w.ctx)
 		_, e4 := w.book.Why(w.ctx, j.ID)
 		for _, e := range []error{e1, e2, e3, e4} {

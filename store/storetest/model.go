@@ -31,7 +31,7 @@ func runModel(t *testing.T, open opener) {
 		for range 3 { // three times the usual length: jobs need many moves to get into trouble
 			rt.Repeat(moves)
 		}
-		verify(rt, w.ctx, w.book)
+		verify(w.ctx, rt, w.book)
 	})
 }
 

@@ -56,6 +56,31 @@ func (s *stage) hold(l *line) string {
 	return "held by " + by
 }
 
+// import NAME id=OLD [held=WHO] [died]: a job that moves in from another system.
+func (s *stage) imported(l *line) string {
+	name := l.name()
+	a := daybook.Arrival{HeldBy: l.text("held", ""), Origin: daybook.Origin{System: "old", ID: l.text("id", name)}}
+	if a.OwnerDied = l.flag("died"); a.OwnerDied {
+		a.Aside = daybook.ReasonEffectOpen
+	}
+	n, err := s.request(l).Prepare()
+	if err != nil {
+		return s.answer("", err)
+	}
+	var j daybook.Job
+	err = s.w.book.Store().Write(s.w.ctx, "importing", func(tx daybook.Tx) error {
+		c := n.Import(a, tx.Now())
+		j = c.Now
+		return tx.Save(s.w.ctx, []daybook.Change{c})
+	})
+	if err != nil {
+		return s.answer("", err)
+	}
+	s.called(name, n.Job.ID)
+	s.jobs[name] = n.Job.ID
+	return s.jobLine(j)
+}
+
 // session NAME [worker lease starts].
 func (s *stage) session(l *line) string {
 	name := l.name()

@@ -55,7 +55,7 @@ func newStage(w *world) *stage {
 // to know, in one line a job.
 var commands = map[string]func(*stage, *line) string{
 	"advance": (*stage).advance, "now": (*stage).now,
-	"enqueue": (*stage).enqueue, "hold": (*stage).hold,
+	"enqueue": (*stage).enqueue, "hold": (*stage).hold, "import": (*stage).imported,
 	"session": (*stage).session, "end": (*stage).endSession, "quiet": (*stage).quiet, "sessions": (*stage).listSessions,
 	"claim": (*stage).claim, "renew": (*stage).renew, "started": (*stage).started, "progress": (*stage).progress,
 	"complete": (*stage).complete, "fail": (*stage).failed, "release": (*stage).release, "snooze": (*stage).snooze,

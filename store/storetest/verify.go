@@ -9,7 +9,7 @@ import (
 
 // verify runs the checker over the whole book and fails the test on what it
 // finds.
-func verify(t tb, ctx context.Context, book *daybook.Book) {
+func verify(ctx context.Context, t tb, book *daybook.Book) {
 	t.Helper()
 	found, err := violations(ctx, book)
 	if err != nil {
@@ -20,11 +20,14 @@ func verify(t tb, ctx context.Context, book *daybook.Book) {
 	}
 }
 
-// violations is what a full check finds, at most a hundred of each invariant.
+// violations lists what the checker finds in the whole book.
 func violations(ctx context.Context, book *daybook.Book) (found []daybook.Violation, err error) {
 	report, err := check.Run(ctx, book, check.Options{Full: true})
 	for _, r := range report.Invariants {
 		found = append(found, r.Found...)
+	}
+	if err == nil && report.Violations > 0 && len(found) == 0 {
+		err = daybook.Fail(daybook.CodeInternal, "the checker counts %d violations and names none", report.Violations)
 	}
 	return found, err
 }
