@@ -37,6 +37,16 @@ func TestUnsurePassesOnlyMark(t *testing.T) {
 			after(36 * time.Second)
 			f.set(nil)
 		}},
+		{"no pass could be taken", func(f *flaky, _ *atomic.Int64) {
+			f.set(func(doing string) error {
+				if doing == "taking the reconciler's pass" {
+					return away(doing)
+				}
+				return nil
+			})
+			after(time.Minute)
+			f.set(nil)
+		}},
 		{"a step failed", func(f *flaky, _ *atomic.Int64) {
 			f.set(func(doing string) error {
 				if doing == "ending expired sessions" {

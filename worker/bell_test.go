@@ -97,3 +97,30 @@ func TestPollFloor(t *testing.T) {
 		book.RequireState(id, daybook.Succeeded)
 	})
 }
+
+// A quiet worker leaves rings to those that claim.
+func TestQuietWorkerLeavesRingsToOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, book *daybooktest.Book) {
+		var quiet *worker.Worker
+		for _, name := range []string{"w1", "w2"} {
+			w := worker.New(book.Book, worker.Config{Queues: []string{"q"}, Name: name, Poll: -1, NoLoops: true})
+			worker.Handle(w, "job", func(context.Context, *worker.Claim[none]) error { return nil })
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- w.Run(ctx) }()
+			t.Cleanup(func() { stop(); <-done })
+			quiet = w
+		}
+		synctest.Wait()
+		quiet.Quiet()
+		for range 6 {
+			synctest.Wait()
+			id := enqueue(t, book, daybook.Request{})
+			synctest.Wait()
+			book.RequireState(id, daybook.Succeeded)
+		}
+		if s := quiet.Stats(); s.Claimed != 0 {
+			t.Errorf("the quiet worker claimed %d jobs", s.Claimed)
+		}
+	})
+}

@@ -89,8 +89,9 @@ func TestL58_CancelReachesABusyWorkerWithoutABell(t *testing.T) {
 // A cancel of a claim that waits for a slot ends it without running it.
 func TestCancelBeforeTheHandlerBegan(t *testing.T) {
 	inBubble(t, func(t *testing.T, book *daybooktest.Book) {
-		p := newProcess(t, book, worker.Config{Concurrency: 1})
+		p := newProcess(t, book, worker.Config{Concurrency: 1, Lease: 3 * time.Second})
 		finish := make(chan struct{})
+		defer close(finish)
 		var fast, slow atomic.Int32
 		worker.Handle(p.Worker, "fast", func(context.Context, *worker.Claim[none]) error {
 			fast.Add(1)
@@ -118,8 +119,10 @@ func TestCancelBeforeTheHandlerBegan(t *testing.T) {
 		if _, err := book.Cancel(t.Context(), last, daybook.By{Actor: "ada"}, false); err != nil {
 			t.Fatal(err)
 		}
-		after(15 * time.Second)
+		after(time.Second) // the next renewal says it
 		book.RequireState(last, daybook.Cancelled)
+		book.RequireState(ids[1], daybook.Running)
+		after(15 * time.Second)
 		// What waited too long behind the slow handler went back to the others.
 		for _, id := range ids[1 : len(ids)-1] {
 			if j := book.RequireState(id, daybook.Waiting); j.Failures != 0 {
@@ -129,6 +132,5 @@ func TestCancelBeforeTheHandlerBegan(t *testing.T) {
 		if s := p.Stats(); s.Waiting != 0 || slow.Load() != 1 {
 			t.Errorf("stats %+v and %d slow runs; want none waiting and one run", s, slow.Load())
 		}
-		close(finish)
 	})
 }

@@ -118,6 +118,16 @@ func (c *cable) set(before func(context.Context, string) error, after func(strin
 // cut lets no call through any more, like a process that is dead for the world.
 func (c *cable) cut() { c.set(func(_ context.Context, doing string) error { return away(doing) }, nil) }
 
+// cutAllBut lets only one kind of call through.
+func cutAllBut(kind string) func(context.Context, string) error {
+	return func(_ context.Context, doing string) error {
+		if doing != kind {
+			return away(doing)
+		}
+		return nil
+	}
+}
+
 // mend lets all calls through again.
 func (c *cable) mend() { c.set(nil, nil) }
 

@@ -78,6 +78,76 @@ func TestOwnClockEndsHandlersWhenRenewalsFail(t *testing.T) {
 	})
 }
 
+// The lease counts from before it was asked for, however long the answer took.
+func TestLeaseCountsFromBeforeTheCall(t *testing.T) {
+	for _, slow := range []string{"starting a session", "renewing a lease"} {
+		t.Run(slow, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, book *daybooktest.Book) {
+				p := newProcess(t, book, worker.Config{NoLoops: true})
+				var sent, told time.Time
+				p.set(func(_ context.Context, doing string) error {
+					if doing == slow {
+						sent = time.Now()
+					}
+					return nil
+				}, func(doing string) error {
+					if doing == slow {
+						time.Sleep(8 * time.Second)
+						p.cut()
+						if slow == "starting a session" {
+							p.set(cutAllBut("claiming"), nil)
+						}
+					}
+					return nil
+				})
+				worker.Handle(p.Worker, "job", func(ctx context.Context, _ *worker.Claim[none]) error {
+					<-ctx.Done()
+					told = time.Now()
+					return ctx.Err()
+				})
+				enqueue(t, book, daybook.Request{})
+				p.start(t)
+				after(2 * time.Minute)
+				if got := told.Sub(sent); got != daybook.LeaseDefault {
+					t.Errorf("the handler was told %s after the call, want the lease", got)
+				}
+			})
+		})
+	}
+}
+
+// Nothing begins while the lease is in doubt.
+func TestNothingBeginsWithoutALease(t *testing.T) {
+	inBubble(t, func(t *testing.T, book *daybooktest.Book) {
+		p := newProcess(t, book, worker.Config{Concurrency: 1, Lease: time.Second, NoLoops: true})
+		var slow atomic.Int32
+		worker.Handle(p.Worker, "fast", func(context.Context, *worker.Claim[none]) error { return nil })
+		worker.Handle(p.Worker, "slow", func(context.Context, *worker.Claim[none]) error {
+			slow.Add(1)
+			p.cut()
+			time.Sleep(3 * time.Second) // past the lease, deaf
+			return nil
+		})
+		for range 50 { // fast ones make the worker take a few ahead
+			enqueue(t, book, daybook.Request{Kind: "fast", Priority: 1})
+		}
+		for range 5 {
+			enqueue(t, book, daybook.Request{Kind: "slow"})
+		}
+		p.start(t)
+		after(500 * time.Millisecond)
+		if s := p.Stats(); s.Waiting == 0 {
+			t.Fatalf("stats %+v, want claims that wait for the slot", s)
+		}
+		after(4 * time.Second)
+		if slow.Load() != 1 {
+			t.Errorf("%d handlers began, want none after the lease ran out", slow.Load()-1)
+		}
+		p.mend()
+		after(time.Minute)
+	})
+}
+
 // oban-bg/oban #862: a restarted node of the same name "owned" its
 // predecessor's jobs.
 func TestL11_SameNameOwnsNothingOfItsPredecessor(t *testing.T) {
@@ -85,6 +155,7 @@ func TestL11_SameNameOwnsNothingOfItsPredecessor(t *testing.T) {
 		id := enqueue(t, book, daybook.Request{})
 		dead := newProcess(t, book, worker.Config{Name: "w1"})
 		hang := make(chan struct{})
+		defer close(hang)
 		worker.Handle(dead.Worker, "job", func(context.Context, *worker.Claim[none]) error { <-hang; return nil })
 		dead.start(t)
 		after(time.Second)
@@ -104,7 +175,6 @@ func TestL11_SameNameOwnsNothingOfItsPredecessor(t *testing.T) {
 			t.Errorf("recovered after %s, want a lease of 30s and at most a pass or two", took)
 		}
 		requireAttempts(t, book, id, daybook.OutcomeLost, daybook.OutcomeSucceeded)
-		close(hang)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/daybooktest"
@@ -48,7 +49,9 @@ func TestPanicsAreFailures(t *testing.T) {
 				w := worker.New(book.Book, worker.Config{Queues: []string{"q"}, Concurrency: 1})
 				worker.Handle(w, "job", func(context.Context, *worker.Claim[none]) error { c.end(); return nil })
 				worker.Handle(w, "next", func(context.Context, *worker.Claim[none]) error { return nil })
-				book.RunUntilIdle(t.Context(), w)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				book.RunUntilIdle(ctx, w)
 				j := book.RequireState(id, daybook.Waiting)
 				book.RequireState(next, daybook.Succeeded) // the slot goes on
 				p := j.LastError

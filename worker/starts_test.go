@@ -22,6 +22,7 @@ func TestL19_PoisonJobIsSetAsideAlone(t *testing.T) {
 			ids[i] = enqueue(t, book, daybook.Request{})
 		}
 		hang := make(chan struct{})
+		defer close(hang)
 		kills := 0
 		for stateOf(t, book, poison) != daybook.SetAside && kills < 20 {
 			p := newProcess(t, book, worker.Config{Concurrency: 50, NoLoops: true})
@@ -59,7 +60,6 @@ func TestL19_PoisonJobIsSetAsideAlone(t *testing.T) {
 				t.Errorf("job %s beside the poison is blamed for %d crashes", id, j.Crashes)
 			}
 		}
-		close(hang)
 	})
 }
 
@@ -70,6 +70,7 @@ func TestStartsAreRecordedBeforeHandlersBegin(t *testing.T) {
 		reconciling(t, book)
 		p := newProcess(t, book, worker.Config{Concurrency: 1, NoLoops: true})
 		hang := make(chan struct{})
+		defer close(hang)
 		worker.Handle(p.Worker, "fast", func(context.Context, *worker.Claim[none]) error { return nil })
 		worker.Handle(p.Worker, "slow", func(_ context.Context, c *worker.Claim[none]) error {
 			list, err := book.Timeline(context.Background(), c.Job().ID)
@@ -101,7 +102,6 @@ func TestStartsAreRecordedBeforeHandlersBegin(t *testing.T) {
 				t.Errorf("job %s never began and is blamed for %d crashes", id, j.Crashes)
 			}
 		}
-		close(hang)
 	})
 }
 

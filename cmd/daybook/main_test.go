@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 // asProgram makes the test binary behave as the program itself, so that tests
 // can start real processes of what they test.
 const asProgram = "DAYBOOK_TEST_AS_PROGRAM"
+
+// programFolder is the folder that tests of real processes made, if any did.
+var programFolder atomic.Pointer[string]
 
 // peakFile names the file into which a process writes how it used memory.
 const peakFile = "DAYBOOK_TEST_PEAK"
@@ -39,7 +43,11 @@ func TestMain(m *testing.M) {
 		notePeak(os.Getenv(peakFile))
 		os.Exit(status)
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if made := programFolder.Load(); made != nil {
+		_ = os.RemoveAll(*made)
+	}
+	os.Exit(status)
 }
 
 // cli runs commands inside the test's process, on a book and a clock of its own.

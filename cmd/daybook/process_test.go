@@ -27,6 +27,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	programFolder.Store(&dir)
 	return dir, os.Symlink(self, filepath.Join(dir, "daybook"))
 })
 

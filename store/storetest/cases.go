@@ -17,9 +17,9 @@ func runCases(t *testing.T, open opener) {
 }
 
 var casesOfOwnership = []test{
-	{"L1", staleLoss}, {"L2", lossAgainstCompletion}, {"L6", longHandler}, {"L7", toldAtRenewal}, {"L11", namesakes},
-	{"L12", continuedAfterPause}, {"L13", bootingWorkers}, {"L16", pastRunLimit}, {"L54", databaseTime},
-	{"L55", shutdown}, {"L56", cancelledForGood},
+	{"L1", staleLoss}, {"L2", lossAgainstCompletion}, {"L6", longHandler}, {"L7", toldAtRenewal},
+	{"L11", namesakes}, {"L12", continuedAfterPause}, {"L13", bootingWorkers}, {"L16", pastRunLimit},
+	{"L54", databaseTime}, {"L55", shutdown}, {"L56", cancelledForGood},
 }
 
 // staleLoss (riverqueue/river #1302): the reconciler holds an old snapshot of a

@@ -9,8 +9,8 @@ import (
 )
 
 var casesOfFailure = []test{
-	{"L8", lastAttemptCrashes}, {"L19", poisonJob}, {"L21", hostileErrors}, {"L24", retryCurve}, {"L26", endlessSnooze},
-	{"L37", keyedRetry}, {"L52", longDelay},
+	{"L8", lastAttemptCrashes}, {"L19", poisonJob}, {"L21", hostileErrors}, {"L24", retryCurve},
+	{"L26", endlessSnooze}, {"L37", keyedRetry}, {"L52", longDelay},
 }
 
 // lastAttemptCrashes (graphile/worker #254): a crash on the only attempt. The
@@ -109,7 +109,8 @@ func retryCurve(w *world) {
 		w.ok(err)
 		delay := w.job(id).RunAt.Sub(w.clock.time())
 		if delay > daybook.BackoffDefault.Cap || delay < daybook.BackoffDefault.Cap*8/10 {
-			w.Errorf("after %d failures: got a delay of %s, want about %s", failures, delay, daybook.BackoffDefault.Cap)
+			w.Errorf("after %d failures: got a delay of %s, want about %s", failures, delay,
+				daybook.BackoffDefault.Cap)
 		}
 		same(w, "failures", w.job(id).Failures, failures+1)
 	}

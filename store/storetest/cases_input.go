@@ -68,10 +68,12 @@ func prunedKey(w *world) {
 // written don't make another request.
 func sameArgs(w *world) {
 	first := w.enqueue(daybook.Request{Key: "k", Args: json.RawMessage(`{"a":1,"b":[1.50,"x"]}`)})
-	for _, args := range []string{`{"b":[1.5,"x"],"a":1}`, `{"a":1.0,"b":[15e-1,"x"]}`, "{ \"b\" : [1.500,\"\\u0078\"] ,\n\"a\":1 }"} {
+	for _, args := range []string{`{"b":[1.5,"x"],"a":1}`, `{"a":1.0,"b":[15e-1,"x"]}`,
+		"{ \"b\" : [1.500,\"\\u0078\"] ,\n\"a\":1 }"} {
 		same(w, args, w.enqueue(daybook.Request{Key: "k", Args: json.RawMessage(args)}), first)
 	}
-	for _, args := range []string{`{"a":1,"b":["x",1.5]}`, `{"a":"1","b":[1.5,"x"]}`, `{"a":1,"b":[1.5,"x"],"c":null}`} {
+	for _, args := range []string{`{"a":1,"b":["x",1.5]}`, `{"a":"1","b":[1.5,"x"]}`,
+		`{"a":1,"b":[1.5,"x"],"c":null}`} {
 		_, err := w.book.Enqueue(w.ctx, request(daybook.Request{Key: "k", Args: json.RawMessage(args)}))
 		w.refused(err, daybook.CodeKeyConflict)
 	}
@@ -82,7 +84,8 @@ func sameArgs(w *world) {
 // same run_at.
 func zones(w *world) {
 	at := epoch.Add(90 * time.Minute)
-	for _, zone := range []*time.Location{time.UTC, time.FixedZone("New York", -5*3600), time.FixedZone("Tokyo", 9*3600)} {
+	for _, zone := range []*time.Location{time.UTC, time.FixedZone("New York", -5*3600),
+		time.FixedZone("Tokyo", 9*3600)} {
 		id := w.enqueue(daybook.Request{RunAt: at.In(zone), ExpiresAt: at.Add(time.Hour).In(zone)})
 		j := w.job(id)
 		same(w, "run_at", j.RunAt, daybook.At(at))

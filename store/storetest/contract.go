@@ -24,6 +24,7 @@ func runContract(t *testing.T, open opener) {
 	})
 	each(t, open, contractOfJobs)
 	each(t, open, contractOfSave)
+	each(t, open, contractOfComplete)
 	each(t, open, contractOfRows)
 	each(t, open, contractOfUpkeep)
 	each(t, open, contractOfLists)
@@ -201,8 +202,7 @@ func lockOrder(w *world) {
 	}
 	other := w.again()
 	failed := make(chan error)
-	for _, run := range []func() error{func() error { return locks(w, ids) }, func() error { return locks(other, back) }} {
-		go func() { failed <- run() }()
-	}
+	go func() { failed <- locks(w, ids) }()
+	go func() { failed <- locks(other, back) }()
 	w.ok(errors.Join(<-failed, <-failed))
 }

@@ -100,7 +100,8 @@ func claimKinds(w *world) {
 		w.enqueue(daybook.Request{Kind: kind})
 	}
 	take := func(limit int, kinds ...string) (got []string) {
-		c, err := w.book.Claim(w.ctx, daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Kinds: kinds, Limit: limit})
+		c, err := w.book.Claim(w.ctx, daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Kinds: kinds,
+			Limit: limit})
 		w.ok(err)
 		same(w, "full", c.Full, len(c.Jobs) == limit)
 		for _, j := range c.Jobs {
@@ -131,11 +132,13 @@ func claimQueues(w *world) {
 	for _, queue := range []string{"q1", "q2", "q2", "q2", "q2", "q3"} {
 		w.enqueue(daybook.Request{Queue: queue})
 	}
-	c, err := w.book.Claim(w.ctx, daybook.ClaimRequest{Session: s.ID, Queues: []string{"q3", "q2", "q1"}, Limit: 1})
+	c, err := w.book.Claim(w.ctx, daybook.ClaimRequest{Session: s.ID, Queues: []string{"q3", "q2", "q1"},
+		Limit: 1})
 	w.ok(err)
 	same(w, "jobs of the first claim", len(c.Jobs), 1)
 	same(w, "its queue", c.Jobs[0].Queue, "q3")
-	c, err = w.book.Claim(w.ctx, daybook.ClaimRequest{Session: s.ID, Queues: []string{"q3", "q2", "q1"}, Limit: 10})
+	c, err = w.book.Claim(w.ctx, daybook.ClaimRequest{Session: s.ID, Queues: []string{"q3", "q2", "q1"},
+		Limit: 10})
 	w.ok(err)
 	same(w, "jobs of the second claim", len(c.Jobs), 5)
 }

@@ -124,7 +124,8 @@ func pageStates(w *world) {
 			all[id] = true
 		}
 		for _, limit := range []int{1, 3, 11, 12, 100} {
-			w.whole(fmt.Sprintf("%s by %d", state, limit), w.pages(daybook.Filter{State: state, Limit: limit}, nil), ids)
+			got := w.pages(daybook.Filter{State: state, Limit: limit}, nil)
+			w.whole(fmt.Sprintf("%s by %d", state, limit), got, ids)
 		}
 	}
 	w.whole("all by 7", w.pages(daybook.Filter{Limit: 7}, nil), all)
@@ -155,7 +156,8 @@ func filterJobs(w *world) {
 	d := w.enqueue(daybook.Request{Queue: "q", Kind: "mail", Priority: 5})
 	j := w.claimed(w.session("w"))
 	same(w, "claimed", j.ID, d)
-	_, err := w.book.Fail(w.ctx, d, owner(j), daybook.Failure{Permanent: true, Reason: daybook.ReasonUndecodable}, nil)
+	undecodable := daybook.Failure{Permanent: true, Reason: daybook.ReasonUndecodable}
+	_, err := w.book.Fail(w.ctx, d, owner(j), undecodable, nil)
 	w.ok(err)
 	w.hold(c, "cutover")
 	for _, t := range []struct {

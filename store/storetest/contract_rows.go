@@ -33,8 +33,9 @@ func (w *world) sessionRow(id daybook.ID) (s daybook.Session) {
 
 func saveSessionMakes(w *world) {
 	now := w.clock.time()
-	want := daybook.Session{ID: daybook.NewID(), Worker: "mailer", Lease: 10 * time.Second, StartedAt: now, RenewedAt: now,
-		ExpiresAt: now.Add(10 * time.Second), Starts: true, Queues: []string{"q", "r"}, Kinds: []string{"k"}}
+	want := daybook.Session{ID: daybook.NewID(), Worker: "mailer", Lease: 10 * time.Second, StartedAt: now,
+		RenewedAt: now, ExpiresAt: now.Add(10 * time.Second), Starts: true,
+		Queues: []string{"q", "r"}, Kinds: []string{"k"}}
 	w.write(func(tx daybook.Tx) error {
 		made, err := tx.SaveSession(w.ctx, want)
 		same(w, "has a Ref", made.Ref != 0, true)
@@ -70,14 +71,15 @@ func compareSessions(t tb, what string, got, want daybook.Session) {
 		starts, quiet                        bool
 	}
 	of := func(s daybook.Session) row {
-		return row{s.ID, s.Worker, s.Lease, s.StartedAt, s.RenewedAt, s.ExpiresAt, s.EndedAt, s.MarkedAt, s.Renewals,
-			s.Starts, s.Quiet}
+		return row{s.ID, s.Worker, s.Lease, s.StartedAt, s.RenewedAt, s.ExpiresAt, s.EndedAt, s.MarkedAt,
+			s.Renewals, s.Starts, s.Quiet}
 	}
 	if of(got) != of(want) {
 		t.Fatalf("%s: session\n got %+v\nwant %+v", what, of(got), of(want))
 	}
 	if len(got.Queues) != len(want.Queues) || len(got.Kinds) != len(want.Kinds) {
-		t.Fatalf("%s: got queues %v and kinds %v, want %v and %v", what, got.Queues, got.Kinds, want.Queues, want.Kinds)
+		t.Fatalf("%s: got queues %v and kinds %v, want %v and %v", what, got.Queues, got.Kinds, want.Queues,
+			want.Kinds)
 	}
 }
 
@@ -150,8 +152,8 @@ func saveCallGoes(w *world) {
 func saveRefusalsOnce(w *world) {
 	j := w.running(daybook.Request{})
 	w.lapse()
-	refusal := daybook.Refusal{Job: j.ID, Generation: 1, Session: j.Session, Operation: "complete", Said: "first",
-		At: w.clock.time()}
+	refusal := daybook.Refusal{Job: j.ID, Generation: 1, Session: j.Session, Operation: "complete",
+		Said: "first", At: w.clock.time()}
 	save := func(rs ...daybook.Refusal) {
 		w.write(func(tx daybook.Tx) error { return tx.SaveRefusals(w.ctx, rs) })
 	}
@@ -184,7 +186,8 @@ func saveRefusalsOnce(w *world) {
 }
 
 func saveQueueMakes(w *world) {
-	q := daybook.Queue{Name: "fresh", Paused: true, PausedAt: w.clock.time(), PausedBy: "ada", PausedReason: "why not"}
+	q := daybook.Queue{Name: "fresh", Paused: true, PausedAt: w.clock.time(), PausedBy: "ada",
+		PausedReason: "why not"}
 	w.write(func(tx daybook.Tx) error { return tx.SaveQueue(w.ctx, q) })
 	check := func(want daybook.Queue) {
 		w.Helper()

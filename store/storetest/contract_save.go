@@ -28,13 +28,21 @@ var runningMoves = []struct {
 	{"fail", func(j daybook.Job, now daybook.Time) (daybook.Change, error) {
 		return j.Fail(owner(j), daybook.Failure{}, now)
 	}},
-	{"release", func(j daybook.Job, now daybook.Time) (daybook.Change, error) { return j.Release(owner(j), 0, now) }},
-	{"ask", func(j daybook.Job, now daybook.Time) (daybook.Change, error) { return j.Ask(owner(j), "charge", now) }},
+	{"release", func(j daybook.Job, now daybook.Time) (daybook.Change, error) {
+		return j.Release(owner(j), 0, now)
+	}},
+	{"ask", func(j daybook.Job, now daybook.Time) (daybook.Change, error) {
+		return j.Ask(owner(j), "charge", now)
+	}},
 	{"lose", func(j daybook.Job, now daybook.Time) (daybook.Change, error) {
 		return j.Lose(daybook.Loss{Cause: daybook.LossSession, Owner: owner(j)}, now)
 	}},
-	{"cancel", func(j daybook.Job, now daybook.Time) (daybook.Change, error) { return j.Cancel(someone, false, now) }},
-	{"force", func(j daybook.Job, now daybook.Time) (daybook.Change, error) { return j.Cancel(someone, true, now) }},
+	{"cancel", func(j daybook.Job, now daybook.Time) (daybook.Change, error) {
+		return j.Cancel(someone, false, now)
+	}},
+	{"force", func(j daybook.Job, now daybook.Time) (daybook.Change, error) {
+		return j.Cancel(someone, true, now)
+	}},
 }
 
 // stale saves a change that was made from an old row and wants it refused,

@@ -276,7 +276,8 @@ func findMatching(w *world) {
 			w.Errorf("%+v: got %d, want %d", c.f, got, c.want)
 		}
 	}
-	answer, err := w.book.Decide(w.ctx, daybook.Bulk{Move: daybook.MoveCancel, Filter: daybook.Filter{Kind: "a"}, By: someone})
+	answer, err := w.book.Decide(w.ctx, daybook.Bulk{Move: daybook.MoveCancel,
+		Filter: daybook.Filter{Kind: "a"}, By: someone})
 	w.ok(err)
 	same(w, "cancelled", answer.Done, 9)
 }

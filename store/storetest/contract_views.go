@@ -16,8 +16,9 @@ var contractOfViews = []test{
 }
 
 func jobWhole(w *world) {
-	r := daybook.Request{Queue: "q", Kind: "mail", Args: json.RawMessage(`{"to": "ada" }`), Key: "k1", Priority: -7,
-		MaxFailures: 3, OnLost: daybook.LostSetAside, Timeout: 90 * time.Second, ExpiresAt: w.clock.now().Add(time.Hour)}
+	r := daybook.Request{Queue: "q", Kind: "mail", Args: json.RawMessage(`{"to": "ada" }`), Key: "k1",
+		Priority: -7, MaxFailures: 3, OnLost: daybook.LostSetAside, Timeout: 90 * time.Second,
+		ExpiresAt: w.clock.now().Add(time.Hour)}
 	id := w.enqueue(r)
 	j := w.job(id)
 	same(w, "args", string(j.Args), `{"to": "ada" }`)

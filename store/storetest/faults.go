@@ -31,21 +31,22 @@ func runFaults(t *testing.T, open opener) {
 	for _, op := range slices.Concat(faultyRequests, faultyClaims, faultyOutcomes, faultyPeople, faultyRepairs) {
 		t.Run(op.name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "book.db")
+			dir := t.TempDir()
 			// In a bubble the book's pauses before it repeats take no time.
-			synctest.Test(t, func(t *testing.T) { op.everyFault(t, open, path) })
+			synctest.Test(t, func(t *testing.T) { op.everyFault(t, open, dir) })
 		})
 	}
 }
 
-func (op operation) everyFault(t *testing.T, open opener, path string) {
-	f := &faulter{}
-	w := newWorld(t, open, Options{Path: path, Wrap: f.wrap, Fault: f.call})
+func (op operation) everyFault(t *testing.T, open opener, dir string) {
 	for _, lasts := range []reach{justOnce, connection, outage} {
 		if op.once && lasts == outage {
 			continue
 		}
 		for _, after := range []bool{false, true} {
+			f := &faulter{}
+			w := newWorld(t, open, Options{Path: filepath.Join(dir, fmt.Sprint(lasts, after, ".db")), Wrap: f.wrap,
+				Fault: f.call})
 			calls := op.everyCall(w, f, fault{after: after, lasts: lasts})
 			if calls == 0 {
 				t.Fatal("the store took neither Options.Wrap nor Options.Fault, so nothing can fail")

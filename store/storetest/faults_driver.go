@@ -99,7 +99,8 @@ func (c *faultyConn) BeginTx(ctx context.Context, o driver.TxOptions) (tx driver
 	return faultyTx{tx, c}, nil
 }
 
-func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Result, err error) {
+func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (
+	r driver.Result, err error) {
 	with, ok := c.Conn.(driver.ExecerContext)
 	if !ok {
 		return nil, driver.ErrSkip
@@ -111,7 +112,8 @@ func (c *faultyConn) ExecContext(ctx context.Context, query string, args []drive
 	return r, err
 }
 
-func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (
+	driver.Rows, error) {
 	with, ok := c.Conn.(driver.QueryerContext)
 	if !ok {
 		return nil, driver.ErrSkip

@@ -34,6 +34,13 @@ func decision(prepare func(w *world) daybook.ID, state daybook.State, attempts i
 	}
 }
 
+func cancelling(force bool) func(w *world, id daybook.ID) error {
+	return func(w *world, id daybook.ID) error {
+		_, err := w.book.Cancel(w.ctx, id, someone, force)
+		return err
+	}
+}
+
 func waitingJob(w *world) daybook.ID { return w.enqueue(daybook.Request{Queue: w.fresh()}) }
 func runningJob(w *world) daybook.ID { return w.owned(daybook.Request{}).ID }
 
@@ -57,18 +64,9 @@ func openJob(w *world) daybook.ID {
 }
 
 var faultyPeople = []operation{
-	{name: "cancel", prepare: decision(waitingJob, daybook.Cancelled, 0, func(w *world, id daybook.ID) error {
-		_, err := w.book.Cancel(w.ctx, id, someone, false)
-		return err
-	})},
-	{name: "ask to cancel", prepare: decision(runningJob, daybook.Running, 0, func(w *world, id daybook.ID) error {
-		_, err := w.book.Cancel(w.ctx, id, someone, false)
-		return err
-	})},
-	{name: "cancel by force", prepare: decision(runningJob, daybook.Cancelled, 1, func(w *world, id daybook.ID) error {
-		_, err := w.book.Cancel(w.ctx, id, someone, true)
-		return err
-	})},
+	{name: "cancel", prepare: decision(waitingJob, daybook.Cancelled, 0, cancelling(false))},
+	{name: "ask to cancel", prepare: decision(runningJob, daybook.Running, 0, cancelling(false))},
+	{name: "cancel by force", prepare: decision(runningJob, daybook.Cancelled, 1, cancelling(true))},
 	{name: "revive", prepare: decision(asideJob, daybook.Waiting, 1, func(w *world, id daybook.ID) error {
 		_, err := w.book.Revive(w.ctx, id, someone)
 		return err

@@ -9,7 +9,9 @@ import (
 )
 
 var faultyRequests = []operation{
-	{name: "enqueue with a key", prepare: enqueueWith(func(r *daybook.Request) { r.Key = daybook.NewID().String() })},
+	{name: "enqueue with a key", prepare: enqueueWith(func(r *daybook.Request) {
+		r.Key = daybook.NewID().String()
+	})},
 	{name: "enqueue with an id", prepare: enqueueWith(func(r *daybook.Request) { r.ID = daybook.NewID() })},
 	{name: "enqueue", once: true, prepare: enqueueWith(func(*daybook.Request) {})},
 	{name: "enqueue many", prepare: enqueueBatch},
@@ -35,6 +37,9 @@ func enqueueWith(dress func(*daybook.Request)) func(w *world) (func() error, fun
 			}
 			if !r.ID.IsZero() {
 				same(w, "id", receipt.ID, r.ID)
+			}
+			if r.Key == "" && r.ID.IsZero() {
+				same(w, "replayed", receipt.Replayed, false)
 			}
 		}
 	}
@@ -151,7 +156,8 @@ func claimBatch(w *world) (func() error, func()) {
 	for range 3 {
 		w.enqueue(daybook.Request{Queue: queue})
 	}
-	r := daybook.ClaimRequest{Session: w.session("w").ID, Queues: []string{queue}, Limit: 2, Call: daybook.NewID()}
+	r := daybook.ClaimRequest{Session: w.session("w").ID, Queues: []string{queue}, Limit: 2,
+		Call: daybook.NewID()}
 	var got daybook.Claimed
 	do := func() (err error) {
 		got, err = w.book.Claim(w.ctx, r)
@@ -204,15 +210,11 @@ func renewListed(w *world) (func() error, func()) {
 }
 
 var faultyOutcomes = []operation{
-	{name: "complete", prepare: outcome(daybook.Succeeded, func(w *world, j daybook.Job) (daybook.Answer, error) {
-		return w.book.Complete(w.ctx, j.ID, owner(j), json.RawMessage(`1.0`))
-	})},
+	{name: "complete", prepare: outcome(daybook.Succeeded, complete)},
 	{name: "fail", prepare: outcome(daybook.Waiting, func(w *world, j daybook.Job) (daybook.Answer, error) {
 		return w.book.Fail(w.ctx, j.ID, owner(j), daybook.Failure{Problem: daybook.NewProblem("boom", "", "")}, nil)
 	})},
-	{name: "fail for good", prepare: outcome(daybook.SetAside, func(w *world, j daybook.Job) (daybook.Answer, error) {
-		return w.book.Fail(w.ctx, j.ID, owner(j), daybook.Failure{Permanent: true}, nil)
-	})},
+	{name: "fail for good", prepare: outcome(daybook.SetAside, failForGood)},
 	{name: "release", prepare: outcome(daybook.Waiting, func(w *world, j daybook.Job) (daybook.Answer, error) {
 		return w.book.Release(w.ctx, j.ID, owner(j), time.Minute)
 	})},
@@ -220,7 +222,18 @@ var faultyOutcomes = []operation{
 	{name: "many outcomes", prepare: manyOutcomes},
 }
 
-func outcome(state daybook.State, report func(*world, daybook.Job) (daybook.Answer, error)) func(*world) (func() error, func()) {
+func complete(w *world, j daybook.Job) (daybook.Answer, error) {
+	return w.book.Complete(w.ctx, j.ID, owner(j), json.RawMessage(`1.0`))
+}
+
+func failForGood(w *world, j daybook.Job) (daybook.Answer, error) {
+	return w.book.Fail(w.ctx, j.ID, owner(j), daybook.Failure{Permanent: true}, nil)
+}
+
+// reporting says how an attempt ended.
+type reporting func(*world, daybook.Job) (daybook.Answer, error)
+
+func outcome(state daybook.State, report reporting) func(*world) (func() error, func()) {
 	return func(w *world) (func() error, func()) {
 		j := w.owned(daybook.Request{})
 		do := func() error {

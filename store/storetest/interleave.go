@@ -37,7 +37,8 @@ var ownerWrites = []struct {
 		return err
 	}},
 	{"fail", func(w *world, j daybook.Job) error {
-		_, err := w.book.Fail(w.ctx, j.ID, owner(j), daybook.Failure{Problem: daybook.NewProblem("late", "", "")}, nil)
+		late := daybook.Failure{Problem: daybook.NewProblem("late", "", "")}
+		_, err := w.book.Fail(w.ctx, j.ID, owner(j), late, nil)
 		return err
 	}},
 	{"release", func(w *world, j daybook.Job) error {

@@ -130,8 +130,10 @@ func (m *model) repeated(o daybook.Outcome) bool {
 }
 
 func (m *model) refuse(o daybook.Outcome) {
-	operation := map[daybook.OutcomeKind]string{daybook.OutcomeSucceeded: "complete", daybook.OutcomeFailed: "fail",
-		daybook.OutcomeReleased: "release"}[o.Kind]
+	operation := map[daybook.OutcomeKind]string{
+		daybook.OutcomeSucceeded: "complete",
+		daybook.OutcomeFailed:    "fail",
+		daybook.OutcomeReleased:  "release"}[o.Kind]
 	if m.refusals[o.Job] == nil {
 		m.refusals[o.Job] = map[refusalKey]bool{}
 	}
@@ -172,9 +174,7 @@ func (m *model) renew(t *rapid.T) {
 	asked := 0
 	for _, j := range m.where(func(j daybook.Job) bool { return j.Session == s.ID }) {
 		if claims != nil && !slices.Contains(claims, ref(j)) && s.Unlisted(j.GrantedAt) {
-			c, err := j.Lose(daybook.Loss{Cause: daybook.LossUnlisted, Owner: owner(j), Starts: s.Starts}, m.w.clock.time())
-			m.w.ok(err)
-			m.apply(c)
+			m.lose(j, daybook.Loss{Cause: daybook.LossUnlisted, Owner: owner(j), Starts: s.Starts})
 			continue
 		}
 		held[ref(j)] = true

@@ -11,8 +11,9 @@ import (
 // What time, the reconciler and people do at random.
 
 func (m *model) advance(t *rapid.T) {
-	steps := []time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Second, 5 * time.Second, 5 * time.Second,
-		11 * time.Second, 11 * time.Second, 31 * time.Second, time.Minute, 8 * 24 * time.Hour, 31 * 24 * time.Hour}
+	steps := []time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Second, 5 * time.Second,
+		5 * time.Second, 11 * time.Second, 11 * time.Second, 31 * time.Second, time.Minute, 8 * 24 * time.Hour,
+		31 * 24 * time.Hour}
 	m.w.clock.advance(rapid.SampledFrom(steps).Draw(t, "by"))
 }
 
@@ -23,7 +24,8 @@ func (m *model) lapse(t *rapid.T) {
 }
 
 func (m *model) reconcile(t *rapid.T) {
-	m.pass(t, rapid.SampledFrom([]daybook.Certainty{daybook.Unsure, daybook.Sure, daybook.AtOnce}).Draw(t, "certainty"))
+	certainties := []daybook.Certainty{daybook.Unsure, daybook.Sure, daybook.AtOnce}
+	m.pass(t, rapid.SampledFrom(certainties).Draw(t, "certainty"))
 }
 
 func (m *model) pass(t *rapid.T, certainty daybook.Certainty) {
@@ -89,7 +91,8 @@ func (m *model) anyJob(t *rapid.T) daybook.Job {
 
 func (m *model) cancel(t *rapid.T) {
 	j, force := m.anyJob(t), rapid.Bool().Draw(t, "force")
-	m.person(t, "cancel", j, func() (daybook.Job, error) { return m.w.book.Cancel(m.w.ctx, j.ID, someone, force) },
+	m.person(t, "cancel", j,
+		func() (daybook.Job, error) { return m.w.book.Cancel(m.w.ctx, j.ID, someone, force) },
 		func() (daybook.Change, error) { return j.Cancel(someone, force, m.w.clock.time()) })
 }
 
@@ -114,7 +117,8 @@ func (m *model) settle(t *rapid.T) {
 }
 
 func (m *model) hold(t *rapid.T) {
-	j := pick(t, m.where(func(j daybook.Job) bool { return j.State == daybook.Waiting && j.HeldBy == "" }), "waiting job")
+	free := func(j daybook.Job) bool { return j.State == daybook.Waiting && j.HeldBy == "" }
+	j := pick(t, m.where(free), "waiting job")
 	m.w.hold(j.ID, "cutover")
 	j.HeldBy = "cutover"
 	m.jobs[j.ID] = j
@@ -172,7 +176,8 @@ func (m *model) imported(t *rapid.T) {
 		c = n.Import(a, tx.Now())
 		return tx.Save(m.w.ctx, []daybook.Change{c})
 	})
-	if known := m.where(func(j daybook.Job) bool { return j.Origin != nil && *j.Origin == a.Origin }); len(known) > 0 {
+	same := func(j daybook.Job) bool { return j.Origin != nil && *j.Origin == a.Origin }
+	if len(m.where(same)) > 0 {
 		agree(t, "second import", err, daybook.ErrFenced)
 		return
 	}

@@ -146,8 +146,9 @@ func (m *model) claim(t *rapid.T) {
 	}
 	for i, c := range want {
 		if i < len(got.Jobs) && got.Jobs[i].ID != c.Now.ID {
-			t.Fatalf("claim %d of %d (oldest %v): got %s with priority %d from %s,\nwant %s with priority %d from %s", i+1, len(want),
-				r.Oldest, got.Jobs[i].ID, got.Jobs[i].Priority, got.Jobs[i].RunAt, c.Now.ID, c.Now.Priority, c.Now.RunAt)
+			g := got.Jobs[i]
+			t.Fatalf("claim %d of %d (oldest %v):\n got %s, priority %d, from %s\nwant %s, priority %d, from %s", i+1,
+				len(want), r.Oldest, g.ID, g.Priority, g.RunAt, c.Now.ID, c.Now.Priority, c.Now.RunAt)
 		}
 	}
 	same(m.w, "claims", len(got.Jobs), len(want))
@@ -177,7 +178,8 @@ func (m *model) repeatClaim(t *rapid.T) {
 	if s := m.sessions[row.session]; s.ID.IsZero() || !s.Live() {
 		t.Skip("the call is gone with its session")
 	}
-	got, err := m.w.book.Claim(m.w.ctx, daybook.ClaimRequest{Session: row.session, Queues: []string{"q"}, Limit: 9, Call: call})
+	got, err := m.w.book.Claim(m.w.ctx, daybook.ClaimRequest{Session: row.session, Queues: []string{"q"},
+		Limit: 9, Call: call})
 	m.w.ok(err)
 	var want []daybook.ClaimRef
 	for _, ref := range row.given {

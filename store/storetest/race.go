@@ -111,7 +111,8 @@ const (
 )
 
 func newStorm(of ...*world) *storm {
-	st := &storm{of: of, seed: rand.Uint64(), holder: map[daybook.ClaimRef]daybook.ID{}, done: map[daybook.ID]int{}}
+	st := &storm{of: of, seed: rand.Uint64(), holder: map[daybook.ClaimRef]daybook.ID{},
+		done: map[daybook.ID]int{}}
 	for range stormJobs {
 		st.ids = append(st.ids, of[0].enqueue(daybook.Request{MaxFailures: 5, Key: daybook.NewID().String()}))
 	}
@@ -166,10 +167,12 @@ func (st *storm) work(i int) {
 	for range stormSteps {
 		if s.ID.IsZero() {
 			var err error
-			s, err = w.book.StartSession(w.ctx, daybook.SessionRequest{Worker: fmt.Sprint("w", i), Lease: 10 * time.Second})
+			s, err = w.book.StartSession(w.ctx, daybook.SessionRequest{Worker: fmt.Sprint("w", i),
+				Lease: 10 * time.Second})
 			st.expected("start", err)
 		}
-		got, err := w.book.Claim(w.ctx, daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Limit: 1 + r.IntN(4)})
+		got, err := w.book.Claim(w.ctx, daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"},
+			Limit: 1 + r.IntN(4)})
 		st.expected("claim", err)
 		if err != nil {
 			s = daybook.Session{}

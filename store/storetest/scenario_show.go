@@ -49,7 +49,8 @@ func (s *stage) showJob(l *line) string {
 
 // jobs [queue kind state reason key limit]: in the order of the list.
 func (s *stage) showJobs(l *line) string {
-	f := daybook.Filter{Queue: l.text("queue", ""), Kind: l.text("kind", ""), State: daybook.State(l.text("state", "")),
+	f := daybook.Filter{Queue: l.text("queue", ""), Kind: l.text("kind", ""),
+		State:  daybook.State(l.text("state", "")),
 		Reason: daybook.Reason(l.text("reason", "")), Key: l.text("key", ""), Limit: l.number("limit", 0)}
 	page, err := s.w.book.Jobs(s.w.ctx, f)
 	var out strings.Builder
@@ -117,9 +118,10 @@ func (s *stage) showBacklog(*line) string {
 		}
 		fmt.Fprintf(&out, "queue %s%s\n", b.Queue, paused)
 		fmt.Fprintf(&out, "  came in:   accepted=%d moved_in=%d\n", b.Accepted, b.MovedIn)
-		fmt.Fprintf(&out, "  stands in: waiting=%d running=%d set_aside=%d succeeded=%d cancelled=%d expired=%d moved_out=%d\n",
-			b.Waiting, b.Running, b.SetAside, b.Succeeded, b.Cancelled, b.Expired, b.MovedOut)
-		fmt.Fprintf(&out, "  waiting:   eligible=%d later=%d held=%d oldest=%gs\n", b.Eligible, b.Later, b.Held, b.Oldest)
+		fmt.Fprintf(&out, "  stands in: waiting=%d running=%d set_aside=%d succeeded=%d"+
+			" cancelled=%d expired=%d moved_out=%d\n", b.Waiting, b.Running, b.SetAside, b.Succeeded, b.Cancelled, b.Expired, b.MovedOut)
+		fmt.Fprintf(&out, "  waiting:   eligible=%d later=%d held=%d oldest=%gs\n", b.Eligible, b.Later, b.Held,
+			b.Oldest)
 		fmt.Fprintf(&out, "  flows:     attempts=%d set_aside=%d cancelled=%d expired=%d revived=%d\n",
 			b.Attempts, b.EverSetAside, b.EverCancelled, b.EverExpired, b.Revived)
 		for _, reason := range daybook.Reasons {

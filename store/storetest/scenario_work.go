@@ -59,7 +59,8 @@ func (s *stage) hold(l *line) string {
 // import NAME id=OLD [held=WHO] [died]: a job that moves in from another system.
 func (s *stage) imported(l *line) string {
 	name := l.name()
-	a := daybook.Arrival{HeldBy: l.text("held", ""), Origin: daybook.Origin{System: "old", ID: l.text("id", name)}}
+	a := daybook.Arrival{HeldBy: l.text("held", "")}
+	a.Origin = daybook.Origin{System: "old", ID: l.text("id", name)}
 	if a.OwnerDied = l.flag("died"); a.OwnerDied {
 		a.Aside = daybook.ReasonEffectOpen
 	}
@@ -74,7 +75,7 @@ func (s *stage) imported(l *line) string {
 		return tx.Save(s.w.ctx, []daybook.Change{c})
 	})
 	if err != nil {
-		return s.answer("", err)
+		return string(daybook.CodeOf(err)) // the words are the store's own
 	}
 	s.called(name, n.Job.ID)
 	s.jobs[name] = n.Job.ID
@@ -233,7 +234,8 @@ func (s *stage) complete(l *line) string {
 func (s *stage) failed(l *line) string {
 	id, o := s.owned(l)
 	retry := l.duration("retry_in")
-	f := daybook.Failure{Permanent: l.flag("permanent"), Problem: daybook.NewProblem(l.text("error", "boom"), "", "")}
+	problem := daybook.NewProblem(l.text("error", "boom"), "", "")
+	f := daybook.Failure{Permanent: l.flag("permanent"), Problem: problem}
 	return s.ended(s.w.book.Fail(s.w.ctx, id, o, f, &retry))
 }
 

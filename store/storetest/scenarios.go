@@ -54,18 +54,23 @@ func newStage(w *world) *stage {
 // commands are the words of a scenario. Each answers what a person would want
 // to know, in one line a job.
 var commands = map[string]func(*stage, *line) string{
-	"advance": (*stage).advance, "now": (*stage).now,
-	"enqueue": (*stage).enqueue, "hold": (*stage).hold, "import": (*stage).imported,
-	"session": (*stage).session, "end": (*stage).endSession, "quiet": (*stage).quiet, "sessions": (*stage).listSessions,
-	"claim": (*stage).claim, "renew": (*stage).renew, "started": (*stage).started, "progress": (*stage).progress,
-	"complete": (*stage).complete, "fail": (*stage).failed, "release": (*stage).release, "snooze": (*stage).snooze,
-	"cancel": (*stage).cancel, "revive": (*stage).revive, "unhold": (*stage).unhold, "settle": (*stage).settle,
-	"pause": (*stage).pause, "resume": (*stage).resume, "restored": (*stage).restored,
-	"reconcile": (*stage).reconcile, "expire": (*stage).expire, "prune": (*stage).prune, "sweep": (*stage).sweep,
+	"advance": (*stage).advance, "now": (*stage).now, "check": (*stage).check,
+	// callers and workers
+	"enqueue": (*stage).enqueue, "import": (*stage).imported, "hold": (*stage).hold,
+	"session": (*stage).session, "end": (*stage).endSession, "quiet": (*stage).quiet,
+	"claim": (*stage).claim, "renew": (*stage).renew, "started": (*stage).started,
+	"progress": (*stage).progress, "complete": (*stage).complete, "fail": (*stage).failed,
+	"release": (*stage).release, "snooze": (*stage).snooze,
+	// people and the reconciler
+	"cancel": (*stage).cancel, "revive": (*stage).revive, "unhold": (*stage).unhold,
+	"settle": (*stage).settle, "pause": (*stage).pause, "resume": (*stage).resume,
+	"restored": (*stage).restored, "reconcile": (*stage).reconcile, "expire": (*stage).expire,
+	"prune": (*stage).prune, "sweep": (*stage).sweep,
+	// what is to be seen
 	"job": (*stage).showJob, "jobs": (*stage).showJobs, "attempts": (*stage).showAttempts,
 	"timeline": (*stage).showTimeline, "backlog": (*stage).showBacklog, "why": (*stage).showWhy,
 	"effects": (*stage).showEffects, "key": (*stage).showKey, "setting": (*stage).showSetting,
-	"check": (*stage).check,
+	"sessions": (*stage).listSessions,
 }
 
 // play carries out one command and returns what the scenario shows of it.

@@ -27,7 +27,8 @@ func violations(ctx context.Context, book *daybook.Book) (found []daybook.Violat
 		found = append(found, r.Found...)
 	}
 	if err == nil && report.Violations > 0 && len(found) == 0 {
-		err = daybook.Fail(daybook.CodeInternal, "the checker counts %d violations and names none", report.Violations)
+		err = daybook.Fail(daybook.CodeInternal, "the checker counts %d violations and names none",
+			report.Violations)
 	}
 	return found, err
 }

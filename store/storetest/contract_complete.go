@@ -1,0 +1,169 @@
+package storetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+var contractOfComplete = []test{
+	{"Complete as a set is the pure move", completeSet},
+	{"Complete changes nothing when one of the set isn't plain", completeNotPlain},
+	{"an open effect keeps its job from completing", completeOpenEffect},
+}
+
+// asSet completes jobs by the store's own set, if it has one.
+func (w *world) asSet(session daybook.ID, outcomes []daybook.Outcome) (all bool) {
+	w.Helper()
+	w.write(func(tx daybook.Tx) (err error) {
+		all, err = tx.(daybook.Completer).Complete(w.ctx, session, outcomes)
+		return err
+	})
+	return all
+}
+
+// hasSets reports whether the store completes jobs as a set. One that doesn't
+// has them completed one by one, and nothing to be held to here.
+func (w *world) hasSets() (has bool) {
+	w.Helper()
+	w.write(func(tx daybook.Tx) error {
+		_, has = tx.(daybook.Completer)
+		return nil
+	})
+	if !has {
+		w.Logf("the store has no Completer")
+	}
+	return has
+}
+
+func success(j daybook.Job, result string) daybook.Outcome {
+	return daybook.Outcome{Job: j.ID, Owner: owner(j), Kind: daybook.OutcomeSucceeded,
+		Result: json.RawMessage(result)}
+}
+
+// completeSet completes more jobs than any batch size, some of them started,
+// some asked to cancel, and compares each row and attempt with Job.Complete.
+func completeSet(w *world) {
+	if !w.hasSets() {
+		return
+	}
+	w.many(150)
+	s := w.session("w")
+	jobs := w.claim(s, 150)
+	var outcomes []daybook.Outcome
+	want := map[daybook.ID]daybook.Change{}
+	for i, j := range jobs {
+		if i%3 == 0 {
+			_, err := w.book.Started(w.ctx, s.ID, []daybook.ClaimRef{ref(j)})
+			w.ok(err)
+		}
+		if i%5 == 0 {
+			_, err := w.book.Cancel(w.ctx, j.ID, someone, false)
+			w.ok(err)
+		}
+		outcomes = append(outcomes, success(j, fmt.Sprintf(`{"i": %d.0}`, i)))
+	}
+	w.clock.advance(time.Second)
+	for i, j := range jobs {
+		c, err := w.locked(j.ID).Complete(owner(j), outcomes[i].Result, w.clock.time())
+		w.ok(err)
+		want[j.ID] = c
+	}
+	same(w, "all", w.asSet(s.ID, outcomes), true)
+	for id, c := range want {
+		compareJobs(w, "completed", w.locked(id), c.Now)
+		same(w, "result", string(w.job(id).Result), string(c.Now.Result))
+		a := w.attempts(id)
+		same(w, "attempts", len(a), 1)
+		same(w, "attempt", fmt.Sprintf("%+v", a[0]), fmt.Sprintf("%+v", withoutResult(*c.Attempt)))
+	}
+	counts := w.counts()
+	same(w, "running", counts.Running, 0)
+	same(w, "succeeded", counts.Succeeded, 150)
+}
+
+// withoutResult is an attempt as History loads it.
+func withoutResult(a daybook.Attempt) daybook.Attempt {
+	a.Result = nil
+	return a
+}
+
+func completeNotPlain(w *world) {
+	if !w.hasSets() {
+		return
+	}
+	s, other := w.session("w"), w.session("other")
+	w.many(6)
+	jobs := w.claim(s, 5)
+	theirs := w.claimed(other)
+	done, replaced := jobs[0], jobs[1]
+	w.complete(done)
+	again := w.replace(replaced, other, nil)
+	older, younger := jobs[2], jobs[2]
+	older.Generation--
+	younger.Generation++
+	stranger := theirs
+	stranger.Session = s.ID
+	unknown := jobs[3]
+	unknown.ID = daybook.NewID()
+	good := success(jobs[4], `1`)
+	for _, c := range []struct {
+		name string
+		bad  daybook.Job
+	}{{"completed", done}, {"replaced", replaced}, {"an older generation", older}, {"a younger generation",
+		younger},
+		{"another session's", stranger}, {"unknown", unknown}} {
+		counts := w.counts().Counts
+		same(w, c.name, w.asSet(s.ID, []daybook.Outcome{good, success(c.bad, `2`)}), false)
+		same(w, c.name+": all", w.asSet(s.ID, []daybook.Outcome{success(c.bad, `2`), good}), false)
+		w.stands(jobs[4].ID, daybook.Running)
+		same(w, c.name+": counts", w.counts().Counts, counts)
+	}
+	same(w, "a session that nobody knows", w.asSet(daybook.NewID(), []daybook.Outcome{good}), false)
+	w.undisturbed("after the sets", again)
+	same(w, "the others", w.asSet(s.ID, []daybook.Outcome{good, success(jobs[2], `1`), success(jobs[3], `1`)}),
+		true)
+	w.complete(again)
+	w.complete(theirs)
+}
+
+// effect writes an effect of a running job, as its owner does.
+func (w *world) effect(j daybook.Job, state daybook.EffectState) {
+	w.Helper()
+	w.write(func(tx daybook.Tx) error {
+		jobs, err := tx.Lock(w.ctx, []daybook.ID{j.ID})
+		if err != nil {
+			return err
+		}
+		e := daybook.Effect{Job: j.ID, Name: "charge", Policy: daybook.PolicyAsk, State: state,
+			Generation: j.Generation,
+			Key:        daybook.EffectKey(j.ID, "charge", 0), BegunAt: tx.Now(), Ref: jobs[0].Ref}
+		if state != daybook.EffectIsOpen {
+			e.EndedAt = tx.Now()
+		}
+		return tx.Save(w.ctx, []daybook.Change{{Move: daybook.MoveCancel, Was: jobs[0], Now: jobs[0], Effect: &e}})
+	})
+}
+
+func completeOpenEffect(w *world) {
+	s := w.session("w")
+	w.many(2)
+	jobs := w.claim(s, 2)
+	w.effect(jobs[0], daybook.EffectIsOpen)
+	j := w.locked(jobs[0].ID)
+	same(w, "open effect", j.OpenEffect, "charge")
+	same(w, "ledger", j.Ledger, true)
+	if w.hasSets() {
+		same(w, "as a set", w.asSet(s.ID, []daybook.Outcome{success(jobs[1], `1`), success(j, `1`)}), false)
+	}
+	answers, err := w.book.Finish(w.ctx, []daybook.Outcome{success(jobs[0], `1`), success(jobs[1], `1`)})
+	w.ok(err)
+	w.refused(answers[0].Err, daybook.CodeEffectOpen)
+	w.ok(answers[1].Err)
+	w.stands(jobs[0].ID, daybook.Running)
+	w.effect(jobs[0], daybook.EffectDone)
+	same(w, "open effect", w.locked(jobs[0].ID).OpenEffect, "")
+	w.complete(jobs[0])
+}

@@ -1,5 +1,0 @@
-package storetest
-
-import "testing"
-
-func runPortable(t *testing.T, open opener)   {}
