@@ -40,7 +40,7 @@ func TestAccepted(t *testing.T) {
 		{"pruned, without a key", fmt.Sprintf(`{"id":"%s"}`, forgotten), 1, []daybook.ID{forgotten}},
 		{"the key of another job", fmt.Sprintf(`{"id":"%s","key":"a"}`, never), 1, []daybook.ID{never}},
 		{"an unknown key", fmt.Sprintf(`{"id":"%s","key":"b"}`, never), 1, []daybook.ID{never}},
-		{"many", strings.Repeat(waiting.String()+"\n", 4500) + never.String(), 4501, []daybook.ID{never}},
+		{"many", never.String() + "\n" + strings.Repeat(waiting.String()+"\n", 4500), 4501, []daybook.ID{never}},
 	} {
 		got, err := check.Accepted(t.Context(), s.book, strings.NewReader(c.lines))
 		if err != nil || got.Accepted != c.accepted || !slices.Equal(got.Missing, c.missing) || got.Missing == nil {

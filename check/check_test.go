@@ -205,6 +205,25 @@ func TestRunReportsOnlyWhatASecondLookConfirms(t *testing.T) {
 	}
 }
 
+// A row that stands in two parts of a walk counts once: a job that is set aside
+// is live, and ended since.
+func TestRunCountsARowOnce(t *testing.T) {
+	book, _ := filled(t)
+	run(t, book, check.Options{})
+	if err := sqlite.Break(t.Context(), book, "aside-reason"); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, book, check.Options{})
+	if r.Full || r.Violations != 1 {
+		t.Errorf("got %d violations of %v, want 1 of aside-reason", r.Violations, fired(r))
+	}
+	for _, i := range r.Invariants {
+		if len(i.Found) != i.Rows {
+			t.Errorf("%s: got %d rows, and names %v", i.Name, i.Rows, i.Found)
+		}
+	}
+}
+
 // blind is a real store without the power to check itself.
 type blind struct{ daybook.Store }
 

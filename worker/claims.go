@@ -29,6 +29,7 @@ type claimer struct {
 type call struct {
 	request  daybook.ClaimRequest
 	first    time.Time // before it was first sent
+	listings int64     // renewals that had listed claims by then
 	repeated bool
 }
 
@@ -151,7 +152,7 @@ func (c *claimer) claim(ctx context.Context, room int) (got int, due bool) {
 	claimed, err := c.book.Claim(bounded, c.call.request)
 	cancel()
 	switch {
-	case err == nil && c.listings.Load()-listings < 2:
+	case err == nil && (c.listings.Load() == listings || c.listings.Load()-c.call.listings < 2):
 		c.again.healed()
 		due = claimed.Full || c.call.repeated // of a repeated call nobody knows
 		got = c.accept(c.call, claimed)
@@ -176,8 +177,9 @@ func ended(err error) bool {
 
 func (c *claimer) newCall(session daybook.ID, room int) call {
 	c.calls++
-	return call{first: time.Now(), request: daybook.ClaimRequest{Session: session, Call: daybook.NewID(),
-		Queues: c.rota.order(), Kinds: c.kinds, Limit: room, Oldest: c.calls%daybook.OldestEvery == 0}}
+	return call{first: time.Now(), listings: c.listings.Load(), request: daybook.ClaimRequest{
+		Session: session, Call: daybook.NewID(), Queues: c.rota.order(), Kinds: c.kinds,
+		Limit: room, Oldest: c.calls%daybook.OldestEvery == 0}}
 }
 
 // accept takes claims over, now that their commit is known. Those of a session

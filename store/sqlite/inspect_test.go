@@ -96,6 +96,35 @@ func distinctRows(found []daybook.Violation) (rows []string) {
 	return slices.Compact(rows)
 }
 
+// What looks wrong at first and isn't: somebody did it, or another invariant's
+// query is the one to tell.
+func TestInspectAllows(t *testing.T) {
+	const snoozed = "UPDATE job SET first_claimed_at = first_claimed_at - 744 * {hour} WHERE seq = {snoozed}"
+	for _, c := range []struct{ invariant, what, sql string }{
+		{"snooze-limit", "a hold moved its time", snoozed + `;
+INSERT INTO event (seq, at, what) VALUES ({snoozed}, {now}, 'unheld')`},
+		{"snooze-limit", "a person sent it on", snoozed + `;
+INSERT INTO event (seq, at, what) VALUES ({snoozed}, {now}, 'settled')`},
+		{"final-stays", "expired, judged and waiting", `INSERT INTO event (seq, at, what)
+			VALUES ({waiting}, {now}, 'expired'), ({waiting}, {now}, 'settled')`},
+		{"final-stays", "cancelled and revived", `INSERT INTO event (seq, at, what)
+			VALUES ({waiting}, {now}, 'cancelled'), ({waiting}, {now}, 'revived')`},
+		{"cancel-kept", "asked, cancelled and revived", `INSERT INTO event (seq, at, what)
+			VALUES ({running}, {now}, 'cancel asked'), ({running}, {now}, 'revived')`},
+		{"key-fingerprint", "the key of another job",
+			"UPDATE job SET key = (SELECT key FROM job WHERE seq = {keyed}) WHERE seq = {waiting}"},
+		{"claim-after-end", "the clock was set back a little", `UPDATE session
+			SET ended_at = (SELECT claimed_at FROM owned WHERE seq = {running}) - 900000 WHERE n = {its session}`},
+		{"counts-true", "pruned", "DELETE FROM job WHERE seq = {done};\nDELETE FROM ended WHERE seq = {done}"},
+	} {
+		_, s := scratchStore(t)
+		s.force(t, c.sql)
+		if found, _ := s.violations(t, c.invariant, 0, 100); len(found) != 0 {
+			t.Errorf("%s, %s: got %v, want nothing", c.invariant, c.what, found)
+		}
+	}
+}
+
 // A reconciler that didn't come by can't be blamed: a book that nobody opened
 // for a day is healthy.
 func TestInspectWaitsForThePasses(t *testing.T) {

@@ -304,9 +304,16 @@ func listQueues(w *world) {
 	if !slices.Equal(got, names) {
 		w.Errorf("got %v, want byte order %v", got, names)
 	}
+	w.enqueue(daybook.Request{Queue: "later", In: time.Hour})
+	w.hold(w.enqueue(daybook.Request{Queue: "held"}), "cutover")
+	w.enqueue(daybook.Request{Queue: "old", ExpiresAt: w.clock.now().Add(time.Second)})
+	w.clock.advance(time.Second)
 	bare, err := w.book.Queues(w.ctx, false)
 	w.ok(err)
-	same(w, "bare queues", len(bare), len(names))
+	same(w, "bare queues", len(bare), len(names)+3)
+	for _, q := range bare {
+		same(w, "ready of "+q.Name, q.Ready, slices.Contains(names, q.Name))
+	}
 }
 
 func pageEffects(w *world) {

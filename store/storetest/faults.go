@@ -26,7 +26,7 @@ type operation struct {
 // runFaults has the k-th call of the database fail, for every k, before and
 // after it took hold: alone, with its connection, and with the whole database
 // for as long as the caller waits. Afterwards the operation must have taken
-// hold once, by the book's own repeat or by the caller's.
+// hold once, by the book's own repeat or by the caller's (L41).
 func runFaults(t *testing.T, open opener) {
 	for _, op := range slices.Concat(faultyRequests, faultyClaims, faultyOutcomes, faultyPeople, faultyRepairs) {
 		t.Run(op.name, func(t *testing.T) {

@@ -19,10 +19,11 @@ func runRace(t *testing.T, open opener) {
 		{"pause ends claims", pauseEndsClaims},
 		{"storm", func(w *world) { newStorm(w, w).run() }},
 	})
-	// Two processes: nobody sees a busy database or a deadlock (L48, L49).
+	// Two processes: nobody may see a busy database (gitmoot/gitmoot #2028) or a
+	// deadlock (getsentry/taskbroker #778).
 	eachOnFile(t, open, []test{
 		{"one holder in two processes", oneHolder},
-		{"storm in two processes", func(w *world) { newStorm(w, w.again()).run() }},
+		{"L48 L49 storm in two processes", func(w *world) { newStorm(w, w.again()).run() }},
 	})
 }
 

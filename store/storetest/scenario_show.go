@@ -119,7 +119,8 @@ func (s *stage) showBacklog(*line) string {
 		fmt.Fprintf(&out, "queue %s%s\n", b.Queue, paused)
 		fmt.Fprintf(&out, "  came in:   accepted=%d moved_in=%d\n", b.Accepted, b.MovedIn)
 		fmt.Fprintf(&out, "  stands in: waiting=%d running=%d set_aside=%d succeeded=%d"+
-			" cancelled=%d expired=%d moved_out=%d\n", b.Waiting, b.Running, b.SetAside, b.Succeeded, b.Cancelled, b.Expired, b.MovedOut)
+			" cancelled=%d expired=%d moved_out=%d\n", b.Waiting, b.Running, b.SetAside, b.Succeeded,
+			b.Cancelled, b.Expired, b.MovedOut)
 		fmt.Fprintf(&out, "  waiting:   eligible=%d later=%d held=%d oldest=%gs\n", b.Eligible, b.Later, b.Held,
 			b.Oldest)
 		fmt.Fprintf(&out, "  flows:     attempts=%d set_aside=%d cancelled=%d expired=%d revived=%d\n",
