@@ -15,3 +15,20 @@ type Bell interface {
 	// Close stops all listening. Calling it twice is harmless.
 	Close() error
 }
+
+// NoBell is the choice of no bell at all: workers find everything by their
+// poll. It is for Options.Bell of a store whose default is another one.
+type NoBell struct{}
+
+// Ring rings nobody.
+func (NoBell) Ring(context.Context, string) {}
+
+// Listen hears nothing until ctx ends.
+func (NoBell) Listen(ctx context.Context, _ []string) (<-chan string, error) {
+	rings := make(chan string)
+	context.AfterFunc(ctx, func() { close(rings) })
+	return rings, nil
+}
+
+// Close does nothing.
+func (NoBell) Close() error { return nil }

@@ -20,7 +20,7 @@ type Book struct {
 
 // Options of a book. The zero value works.
 type Options struct {
-	Bell   Bell           // rung after commits; nil rings nobody
+	Bell   Bell           // rung after commits; nil is the store's default, NoBell rings nobody
 	Log    *slog.Logger   // nil is slog.Default
 	Hook   Hook           // called in the gaps; nil in production
 	Random func() float64 // in [0,1), for retry jitter and queue order; nil is math/rand
@@ -34,6 +34,9 @@ func New(store Store, opts Options) *Book {
 	}
 	if opts.Random == nil {
 		opts.Random = rand.Float64
+	}
+	if _, none := opts.Bell.(NoBell); none {
+		opts.Bell = nil
 	}
 	return &Book{store: store, opts: opts}
 }

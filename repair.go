@@ -13,6 +13,10 @@ import (
 // repairBatch bounds the rows of one repairing transaction.
 const repairBatch = 200
 
+// sessionsMax bounds the sessions of one. They are one a process; those that
+// are marked and not yet old enough must not hide the others.
+const sessionsMax = 10_000
+
 // EndExpiredSessions ends sessions whose lease is past, or marks them when the
 // pass can't be sure. It returns how many it ended and marked.
 func (b *Book) EndExpiredSessions(ctx context.Context, c Certainty) (ended, marked int, err error) {
@@ -23,14 +27,14 @@ func (b *Book) EndExpiredSessions(ctx context.Context, c Certainty) (ended, mark
 			return err
 		})
 		ended, marked = ended+e, marked+m
-		if err != nil || e < repairBatch {
+		if err != nil || e < sessionsMax {
 			return ended, marked, err
 		}
 	}
 }
 
 func endExpired(ctx context.Context, tx Tx, c Certainty) (ended, marked int, err error) {
-	sessions, err := tx.Sessions(ctx, SessionFilter{Expired: tx.Now(), Limit: repairBatch})
+	sessions, err := tx.Sessions(ctx, SessionFilter{Expired: tx.Now(), Limit: sessionsMax})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -89,7 +93,7 @@ func (b *Book) repair(ctx context.Context, doing string, q Finding, move decisio
 					return err
 				}
 				if err != nil {
-					b.opts.Log.Debug("repair skipped", "doing", doing, "job", j.ID, "why", err)
+					b.skipped(doing, q.What, j, err)
 					continue
 				}
 				changes = append(changes, c)
@@ -118,6 +122,14 @@ func isRefusal(err error) bool {
 		return true
 	}
 	return false
+}
+
+// skipped notes a job that somebody moved since it was found: a race lost, and
+// nothing done. What refuses a person's decision is counted there instead.
+func (b *Book) skipped(doing string, what What, j Job, why error) {
+	if what != FindMatching {
+		b.opts.Log.Info("lost race", "doing", doing, "job", j.ID, "why", why)
+	}
 }
 
 // RevokeLost takes back the claims of sessions that ended or that nobody

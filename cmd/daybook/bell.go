@@ -14,7 +14,7 @@ func bellOf(url string) (daybook.Bell, error) {
 	case url == "" || url == "local:":
 		return local.New(), nil
 	case url == "none:":
-		return nil, nil
+		return daybook.NoBell{}, nil
 	case scheme == "postgres" || scheme == "redis" || scheme == "rediss" || scheme == "nats" ||
 		scheme == "amqp" || scheme == "amqps":
 		return nil, notYet("--bell "+scheme+":", "use local: or none:")

@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"check":             {"root"},
 	"relay":             {"root"},
 	"worker":            {"root", "reconcile"},
-	"store/sqlite":      {"root"},
+	"store/sqlite":      {"root", "bell/local"}, // its default bell
 	"store/postgres":    {"root"},
 	"store/storetest":   {"root", "check", "reconcile"},
 	"bell/local":        {"root"},

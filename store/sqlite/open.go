@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/bell/local"
 )
 
 // Options of a SQLite book. The zero value works.
 type Options struct {
-	Book daybook.Options // bell, log, hook
+	Book daybook.Options // log, hook, and the bell: nil is one inside this process
 	// Now is the book's one clock; nil is the process's. Every time in the
 	// book comes from it.
 	Now func() time.Time
@@ -72,6 +73,9 @@ func Open(ctx context.Context, path string, o Options) (*daybook.Book, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Book.Bell == nil {
+		o.Book.Bell = local.New()
 	}
 	if o.Busy == 0 {
 		o.Busy = time.Minute

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -14,11 +15,13 @@ const groupMax = 128
 
 // write is one caller's transaction, waiting for the writer.
 type write struct {
-	ctx   context.Context
-	doing string
-	fn    func(daybook.Tx) error
-	alone func() error // runs with nothing else writing in this process; instead of fn
-	done  chan error
+	ctx     context.Context
+	doing   string
+	fn      func(daybook.Tx) error
+	alone   func() error // runs with nothing else writing in this process; instead of fn
+	done    chan error
+	begun   atomic.Bool // the writer has it, or its caller gave it up
+	started bool        // the writer has it
 }
 
 // Write queues fn for the writer, which runs the writes that wait together in
@@ -39,6 +42,15 @@ func (s *Store) submit(w *write) error {
 		return closedError()
 	case <-w.ctx.Done():
 		return w.ctx.Err()
+	}
+	select {
+	case err := <-w.done:
+		return err
+	case <-w.ctx.Done():
+		if w.begun.CompareAndSwap(false, true) {
+			return w.ctx.Err() // the writer will pass it over
+		}
+	case <-s.done:
 	}
 	select {
 	case err := <-w.done:
@@ -103,7 +115,9 @@ func (s *Store) group(group []*write) {
 		if len(group) > 1 {
 			s.group(group[:len(group)-1])
 		}
-		last.done <- last.alone()
+		if last.begun.CompareAndSwap(false, true) {
+			last.done <- last.alone()
+		}
 		return
 	}
 	answers := make([]error, len(group))
@@ -138,9 +152,10 @@ func (s *Store) commit(group []*write, answers []error) error {
 	t := newTx(s, c)
 	for i, w := range group {
 		answers[i] = nil
-		if answers[i] = w.ctx.Err(); answers[i] != nil {
-			continue
+		if !w.begun.CompareAndSwap(false, true) && !w.started {
+			continue // its caller gave it up
 		}
+		w.started = true
 		var fault error
 		if answers[i], fault = t.run(w); fault != nil {
 			c.exec("ROLLBACK")
@@ -176,7 +191,7 @@ func (s *Store) beginImmediate(group []*write, c *conn) error {
 
 func anyWaits(group []*write) bool {
 	for _, w := range group {
-		if w.ctx.Err() == nil {
+		if w.ctx.Err() == nil || w.started {
 			return true
 		}
 	}
