@@ -234,10 +234,11 @@ type Arrival struct {
 }
 
 // Import is the first move of a job that moved in: its due time is kept, and
-// its origin makes a second import of it recognisable.
+// its origin makes a second import of it recognisable, so it has no request
+// key.
 func (n NewJob) Import(a Arrival, now Time) Change {
 	j := n.Enqueue(now)
-	j.Origin, j.HeldBy = &a.Origin, a.HeldBy
+	j.Origin, j.HeldBy, j.Key = &a.Origin, a.HeldBy, ""
 	c := Change{Event: &Event{At: now, What: "imported",
 		Detail: "from " + a.Origin.System + " id " + a.Origin.ID}}
 	if a.OwnerDied {

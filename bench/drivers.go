@@ -81,8 +81,11 @@ func (t *table) runDriver(ctx context.Context, c config, b *build, dir string) e
 	b.SQLite = report.SQLite
 	for _, r := range report.Rates {
 		name := fmt.Sprintf("%s, batch %d, %s", r.Operation, r.Batch, r.Synchronous)
-		if c.only.MatchString(name) {
-			t.add(name, perSecond, b.Driver, r.PerSecond)
+		if !c.only.MatchString(name) {
+			continue
+		}
+		if t.add(name, perSecond, b.Driver, r.PerSecond); r.Micros > 0 {
+			t.add(name, perJob, b.Driver, r.Micros)
 		}
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/daybookdev/daybook/bench/raw"
 )
 
 // trial measures one system in one row of the table. It gets a new file each
@@ -57,11 +59,11 @@ func (s *stopwatch) time(n int, fn func() error) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	wall, cpu := time.Now(), processorTime()
+	wall, cpu := time.Now(), raw.ProcessorTime()
 	if err := fn(); err != nil {
 		return err
 	}
-	took, used := time.Since(wall), processorTime()-cpu
+	took, used := time.Since(wall), raw.ProcessorTime()-cpu
 	s.readings = append(s.readings, reading{"", perSecond, float64(n) / took.Seconds()})
 	if used > 0 {
 		s.readings = append(s.readings, reading{"", perJob, float64(used.Microseconds()) / float64(n)})

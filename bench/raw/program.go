@@ -17,6 +17,7 @@ type Rate struct {
 	Batch       int     `json:"batch"`
 	Synchronous string  `json:"synchronous"`
 	PerSecond   float64 `json:"per_second"`
+	Micros      float64 `json:"micros"` // of processor time a job; 0 where that isn't known
 }
 
 // Report is what a driver's program prints, as JSON.
@@ -78,13 +79,14 @@ func (r *Report) measure(ctx context.Context, t *Table, n, batch int, synchronou
 		{"", func() error { return t.Enqueue(ctx, n, 100) }},
 		{"both", func() error { return t.Work(ctx, batch, true) }},
 	} {
-		begun := time.Now()
+		begun, cpu := time.Now(), ProcessorTime()
 		if err := step.run(); err != nil {
 			return fmt.Errorf("%s: %w", step.operation, err)
 		}
 		if step.operation != "" {
 			rate := float64(n) / time.Since(begun).Seconds()
-			r.Rates = append(r.Rates, Rate{step.operation, batch, synchronous, rate})
+			used := float64((ProcessorTime() - cpu).Microseconds()) / float64(n)
+			r.Rates = append(r.Rates, Rate{step.operation, batch, synchronous, rate, used})
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ func (v *view) attempts(where string, args ...driver.Value) (list []daybook.Atte
 		args, func(row []driver.Value) error {
 			list = append(list, daybook.Attempt{Generation: num(row[0]), Through: num(row[1]), First: num(row[2]), Count: num(row[3]),
 				Session: id(row[4]), Worker: text(row[5]), ClaimedAt: at(row[6]), StartedAt: at(row[7]), EndedAt: at(row[8]),
-				Outcome: outcomes[num(row[9])], Why: text(row[10]), Error: scanProblem(row[11:15])})
+				Outcome: outcomeOf(num(row[9])), Why: text(row[10]), Error: scanProblem(row[11:15])})
 			return nil
 		})
 	return list, err

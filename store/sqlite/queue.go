@@ -38,6 +38,18 @@ func (v *view) Queues(_ context.Context, counted bool) (list []daybook.Queue, er
 	return list, nil
 }
 
+// Queues of a write transaction adds what the transaction itself did so far,
+// which is written at its end.
+func (t *tx) Queues(ctx context.Context, counted bool) ([]daybook.Queue, error) {
+	list, err := t.view.Queues(ctx, counted)
+	for i := range list {
+		if d := t.deltas[list[i].Ref]; d != nil && counted {
+			list[i].Counts.Add(d.counts)
+		}
+	}
+	return list, err
+}
+
 // hasReady looks for one eligible job: two seeks a priority, however many wait.
 func (v *view) hasReady(queue int64) (found bool, err error) {
 	err = v.ranks(queue, func(rank int64) (bool, error) {

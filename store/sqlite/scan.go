@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql/driver"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -120,4 +121,13 @@ func outcomeCode(o daybook.OutcomeKind) int64 {
 		}
 	}
 	return 0
+}
+
+// outcomeOf reads a code. One that the table doesn't have is shown as it is:
+// check names the row, and looking at it must not fail.
+func outcomeOf(code int64) daybook.OutcomeKind {
+	if code < 0 || code >= int64(len(outcomes)) {
+		return daybook.OutcomeKind("outcome " + strconv.FormatInt(code, 10))
+	}
+	return outcomes[code]
 }

@@ -167,13 +167,51 @@ func (w *world) attempts(id daybook.ID) []daybook.Attempt {
 
 func (w *world) write(fn func(tx daybook.Tx) error) {
 	w.Helper()
-	w.ok(w.book.Store().Write(w.ctx, "a test", fn))
+	w.ok(here(fn, func(there func(daybook.Tx) error) error {
+		return w.book.Store().Write(w.ctx, "a test", there)
+	}))
 }
 
 func (w *world) read(fn func(v daybook.View) error) {
 	w.Helper()
-	w.ok(w.book.Store().Read(w.ctx, "a test", fn))
+	w.ok(here(fn, func(there func(daybook.View) error) error {
+		return w.book.Store().Read(w.ctx, "a test", there)
+	}))
 }
+
+// here lets a store run fn, but on this goroutine: a store may run it on one of
+// its own, and a test may only be ended from the test's.
+func here[T any](fn func(T) error, run func(there func(T) error) error) error {
+	ask, answer, done := make(chan T), make(chan error), make(chan error)
+	go func() {
+		done <- run(func(t T) error {
+			ask <- t
+			return <-answer
+		})
+	}()
+	serve := func(t T) {
+		err, finished := errEnded, false
+		defer func() {
+			answer <- err
+			if !finished { // the test ends in fn: leave nothing running
+				<-done
+			}
+		}()
+		err = fn(t)
+		finished = true
+	}
+	for {
+		select {
+		case t := <-ask:
+			serve(t)
+		case err := <-done:
+			return err
+		}
+	}
+}
+
+// errEnded undoes what a test wrote that ended inside a transaction.
+var errEnded error = daybook.Fail(daybook.CodeInternal, "the test ended inside a transaction")
 
 // locked loads one job as a move sees it.
 func (w *world) locked(id daybook.ID) (j daybook.Job) {

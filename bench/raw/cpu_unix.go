@@ -1,15 +1,15 @@
 //go:build unix
 
-package main
+package raw
 
 import (
 	"syscall"
 	"time"
 )
 
-// processorTime is what this process used of the processors so far. A busy
+// ProcessorTime is what this process used of the processors so far. A busy
 // neighbour changes it far less than it changes the time on the wall.
-func processorTime() time.Duration {
+func ProcessorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
