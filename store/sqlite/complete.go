@@ -7,19 +7,20 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-// The rows that a set of successes names: by id, generation and session, and
-// without an open effect. What Job.Complete refuses isn't among them.
-const completed = ` FROM v CROSS JOIN job j ON j.id = v.id
-	CROSS JOIN owned o ON o.seq = j.seq AND o.generation = v.generation AND o.session = v.session
-	WHERE NOT EXISTS (SELECT 1 FROM effect e WHERE e.seq = j.seq AND e.state = 'open')`
-
 var (
-	insertCompleted = texts{head: "WITH v (id, generation, session, result) AS (VALUES ", row: "(?, ?, ?, ?)",
-		tail: `) INSERT INTO ended (seq, generation, through, session, outcome, claimed_at, ended_at, started_at, result)
-			SELECT o.seq, o.generation, o.generation, o.session, 1, o.claimed_at, ?, o.started_at, v.result` + completed}.cache()
-	deleteCompleted = texts{head: "WITH v (id, generation, session) AS (VALUES ", row: "(?, ?, ?)",
-		tail: ") DELETE FROM owned WHERE seq IN (SELECT o.seq" + completed + ") RETURNING queue"}.cache()
+	// findCompleted finds the rows that a set of successes names: by id,
+	// generation and session, and without an open effect. What Job.Complete
+	// refuses isn't among them. The next two statements name the rows found.
+	findCompleted = texts{head: "WITH v (id, generation) AS (VALUES ", row: "(?, ?)",
+		tail: `) SELECT o.seq, o.queue, v.id FROM v CROSS JOIN job j ON j.id = v.id
+			CROSS JOIN owned o ON o.seq = j.seq AND o.generation = v.generation AND o.session = ?
+			WHERE NOT EXISTS (SELECT 1 FROM effect e WHERE e.seq = j.seq AND e.state = 'open')`}.cache()
+	insertCompleted = texts{head: `INSERT INTO ended (seq, generation, through, session, outcome, claimed_at, ended_at, started_at)
+		SELECT seq, generation, generation, session, 1, claimed_at, ?1, started_at FROM owned WHERE seq IN (`, row: "?", tail: ")"}.cache()
+	deleteCompleted = texts{head: "DELETE FROM owned WHERE seq IN (", row: "?", tail: ")"}.cache()
 )
+
+const setResult = "UPDATE ended SET result = ? WHERE seq = ? AND generation = ?"
 
 // Complete moves a session's successes from owned to ended as one set, or
 // answers false and changes nothing when any of them is not plain.
@@ -58,22 +59,42 @@ func (t *tx) Complete(_ context.Context, session daybook.ID, successes []daybook
 
 func (t *tx) completeChunk(session int64, successes []daybook.Outcome, moved map[int64]int64) (bool, error) {
 	size := len(successes)
-	insert, remove := make([]driver.Value, 0, size*4+1), make([]driver.Value, 0, size*3)
+	named := make([]driver.Value, 0, size*2+1)
 	for i := range successes {
-		o := &successes[i]
-		job, generation := blob(o.Job), driver.Value(o.Owner.Generation)
-		insert = append(insert, job, generation, session, nullJSON(o.Result))
-		remove = append(remove, job, generation, session)
+		named = append(named, blob(successes[i].Job), successes[i].Owner.Generation)
 	}
-	changed, err := t.q.exec(insertCompleted[size], append(insert, int64(t.now))...)
-	if err != nil || changed != int64(size) {
-		return false, err
-	}
-	removed := 0
-	err = t.q.rows(deleteCompleted[size], remove, func(row []driver.Value) error {
-		moved[num(row[0])]++
-		removed++
+	seqs := make([]driver.Value, 1, size+1)
+	seqs[0] = int64(t.now)
+	byID := make(map[daybook.ID]int64, size)
+	err := t.q.rows(findCompleted[size], append(named, session), func(row []driver.Value) error {
+		seqs = append(seqs, row[0])
+		byID[id(row[2])] = num(row[0])
+		moved[num(row[1])]++
 		return nil
 	})
-	return removed == size, err
+	if err != nil || len(byID) != size {
+		return false, err
+	}
+	if _, err := t.q.exec(insertCompleted[size], seqs...); err != nil {
+		return false, err
+	}
+	if err := t.setResults(successes, byID); err != nil {
+		return false, err
+	}
+	removed, err := t.q.exec(deleteCompleted[size], seqs[1:]...)
+	return removed == int64(size), err
+}
+
+// setResults adds the results that there are. Most handlers have none.
+func (t *tx) setResults(successes []daybook.Outcome, byID map[daybook.ID]int64) error {
+	for i := range successes {
+		o := &successes[i]
+		if len(o.Result) == 0 {
+			continue
+		}
+		if _, err := t.q.exec(setResult, string(o.Result), byID[o.Job], o.Owner.Generation); err != nil {
+			return err
+		}
+	}
+	return nil
 }

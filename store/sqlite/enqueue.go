@@ -9,12 +9,6 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-var insertJob = texts{head: `INSERT INTO job (seq, id, queue, kind, rank, run_at, max_failures, set_aside_lost, timeout,
-	enqueued_at, expires_at, key, args) VALUES `, row: "(" + marks(13) + ")"}.cache()
-
-var insertReady = texts{head: `INSERT INTO ready (lane, rank, run_at, seq, expires_at) VALUES `,
-	row: "(" + marks(5) + ")"}.cache()
-
 func marks(n int) string { return strings.Repeat("?, ", n-1) + "?" }
 
 // rank orders priorities as they run: ascending rank is descending priority.
@@ -132,42 +126,6 @@ func (t *tx) bindKey(n daybook.NewJob) error {
 	_, err := t.q.exec("INSERT INTO request (key, job, fingerprint, created_at) VALUES (?, ?, ?, ?)",
 		n.Job.Key, blob(n.Job.ID), n.Fingerprint[:], int64(t.now))
 	return err
-}
-
-// insert writes new jobs, many rows a statement.
-func (t *tx) insert(jobs []daybook.Job) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	last, err := one(t.q, "SELECT max(seq) FROM job")
-	if err != nil {
-		return err
-	}
-	seq := num(last)
-	accepted := daybook.Change{Move: daybook.MoveEnqueue, Now: daybook.Job{State: daybook.Waiting}}.Delta()
-	return inChunks(len(jobs), func(from, size int) error {
-		rows := make([]driver.Value, 0, size*13)
-		ready := make([]driver.Value, 0, size*5)
-		for i := from; i < from+size; i++ {
-			j := &jobs[i]
-			queue, err := t.makeQueue(j.Queue)
-			if err != nil {
-				return err
-			}
-			seq++
-			j.Ref = seq
-			rows = append(rows, seq, blob(j.ID), queue, j.Kind, rank(j.Priority), int64(j.RunAt), int64(j.MaxFailures),
-				flag(j.OnLost == daybook.LostSetAside), j.Timeout.Microseconds(), int64(j.EnqueuedAt),
-				null(j.ExpiresAt), nullText(j.Key), string(j.Args))
-			ready = append(ready, queue, rank(j.Priority), int64(j.RunAt), seq, null(j.ExpiresAt))
-			t.count(queue, accepted, j.RunAt <= t.now)
-		}
-		if _, err := t.q.exec(insertJob[size], rows...); err != nil {
-			return err
-		}
-		_, err := t.q.exec(insertReady[size], ready...)
-		return err
-	})
 }
 
 // key reads a request key's record.

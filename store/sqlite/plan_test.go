@@ -29,6 +29,7 @@ func TestPlans(t *testing.T) {
 		"lock":           lockJobs[4],
 		"take away":      deleteReady,
 		"take range":     deleteRange,
+		"find completed": findCompleted[4],
 		"record success": insertCompleted[4],
 		"end ownership":  deleteCompleted[4],
 		"one job":        wholeJob + "WHERE j.id = ?",

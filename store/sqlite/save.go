@@ -32,8 +32,9 @@ func (t *tx) Save(_ context.Context, changes []daybook.Change) error {
 
 // save is Save for claims that this transaction itself has just read.
 func (t *tx) save(changes []daybook.Change) error {
-	var claims, successes []daybook.Change
-	for _, c := range changes {
+	var claims, successes []*daybook.Change
+	for i := range changes {
+		c := &changes[i]
 		queue, err := t.makeQueue(c.Now.Queue)
 		if err != nil {
 			return err
@@ -41,7 +42,7 @@ func (t *tx) save(changes []daybook.Change) error {
 		t.count(queue, c.Delta(), c.Eligible(t.now))
 		switch {
 		case c.Was.State == "":
-			if err := t.saveArrival(c); err != nil {
+			if err := t.saveArrival(*c); err != nil {
 				return err
 			}
 		case c.Move == daybook.MoveClaim:
@@ -49,7 +50,7 @@ func (t *tx) save(changes []daybook.Change) error {
 		case c.Move == daybook.MoveComplete:
 			successes = append(successes, c)
 		default:
-			if err := t.saveSlow(c, queue); err != nil {
+			if err := t.saveSlow(*c, queue); err != nil {
 				return err
 			}
 		}
@@ -63,30 +64,48 @@ func (t *tx) save(changes []daybook.Change) error {
 	return t.saveSuccesses(successes)
 }
 
-var insertOwned = texts{head: "INSERT INTO owned (seq, generation, session, queue, claimed_at, deadline, granted, suspect) VALUES ",
-	row: "(" + marks(8) + ")"}.cache()
+// insertOwned binds what a claim call's rows share once: time, session and the
+// session's count of renewals.
+var insertOwned = texts{head: "WITH v (seq, generation, queue, deadline, suspect) AS (VALUES ", row: "(" + marks(5) + ")",
+	tail: `) INSERT INTO owned (seq, generation, session, queue, claimed_at, deadline, granted, suspect)
+		SELECT seq, generation, ?, queue, ?, deadline, ?, suspect FROM v`}.cache()
 
 // deleteReady takes one waiting row away. One row a statement: a list of row
 // values would make SQLite scan the table.
 const deleteReady = "DELETE FROM ready WHERE lane = ? AND rank = ? AND run_at = ? AND seq = ?"
 
-// saveClaims moves rows from ready to owned.
-func (t *tx) saveClaims(changes []daybook.Change) error {
-	return inChunks(len(changes), func(from, size int) error {
-		owned := make([]driver.Value, 0, size*8)
-		for _, c := range changes[from : from+size] {
-			session, err := t.sessionNumber(c.Now.Session)
-			if err != nil {
-				return err
-			}
+// saveClaims moves rows from ready to owned: those of one claim call together.
+func (t *tx) saveClaims(claims []*daybook.Change) error {
+	for len(claims) > 0 {
+		first, n := &claims[0].Now, 1
+		for n < len(claims) && claims[n].Now.Session == first.Session && claims[n].Now.ClaimedAt == first.ClaimedAt &&
+			claims[n].Now.GrantedAt == first.GrantedAt {
+			n++
+		}
+		session, err := t.sessionNumber(first.Session)
+		if err != nil {
+			return err
+		}
+		call := []driver.Value{session, int64(first.ClaimedAt), first.GrantedAt}
+		if err := t.saveCallClaims(call, claims[:n]); err != nil {
+			return err
+		}
+		claims = claims[n:]
+	}
+	return nil
+}
+
+func (t *tx) saveCallClaims(call []driver.Value, claims []*daybook.Change) error {
+	return inChunks(len(claims), func(from, size int) error {
+		owned := make([]driver.Value, 0, size*5+len(call))
+		for _, c := range claims[from : from+size] {
 			queue, err := t.queueNumber(c.Now.Queue)
 			if err != nil {
 				return err
 			}
-			owned = append(owned, c.Now.Ref, c.Now.Generation, session, queue, int64(c.Now.ClaimedAt),
-				int64(c.Now.Deadline()), c.Now.GrantedAt, flag(c.Now.Suspect()))
+			owned = append(owned, c.Now.Ref, c.Now.Generation, queue, int64(c.Now.Deadline()), flag(c.Now.Suspect()))
 		}
-		_, err := t.q.exec(insertOwned[size], owned...)
+		_, err := t.q.exec(insertOwned[size], append(owned, call...)...)
 		return err
 	})
 }
@@ -96,15 +115,14 @@ const deleteRange = `DELETE FROM ready WHERE lane = ? AND rank = ? AND (run_at, 
 
 // unreadyAll takes claimed rows out of ready: as a range where they are all
 // that the range holds, else one by one.
-func (t *tx) unreadyAll(claims []daybook.Change) error {
+func (t *tx) unreadyAll(claims []*daybook.Change) error {
 	for len(claims) > 0 {
 		n := 1
-		first := claims[0].Was
-		for n < len(claims) && neighbours(claims[n-1].Was, claims[n].Was) {
+		for n < len(claims) && neighbours(&claims[n-1].Was, &claims[n].Was) {
 			n++
 		}
 		if n < 8 {
-			if err := t.unready(first); err != nil {
+			if err := t.unready(claims[0].Was); err != nil {
 				return err
 			}
 			claims = claims[1:]
@@ -119,12 +137,12 @@ func (t *tx) unreadyAll(claims []daybook.Change) error {
 }
 
 // neighbours reports whether b may stand behind a in one range of ready.
-func neighbours(a, b daybook.Job) bool {
+func neighbours(a, b *daybook.Job) bool {
 	return a.Queue == b.Queue && a.Priority == b.Priority && a.HeldBy == b.HeldBy &&
 		(a.RunAt < b.RunAt || a.RunAt == b.RunAt && a.Ref < b.Ref)
 }
 
-func (t *tx) unreadyRange(claims []daybook.Change) error {
+func (t *tx) unreadyRange(claims []*daybook.Change) error {
 	first, err := t.readyKey(claims[0].Was)
 	if err != nil {
 		return err
@@ -183,7 +201,7 @@ var (
 )
 
 // saveSuccesses moves rows from owned to ended.
-func (t *tx) saveSuccesses(changes []daybook.Change) error {
+func (t *tx) saveSuccesses(changes []*daybook.Change) error {
 	return inChunks(len(changes), func(from, size int) error {
 		owned := make([]driver.Value, 0, size*3)
 		ended := make([]driver.Value, 0, size*9)

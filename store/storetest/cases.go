@@ -32,7 +32,7 @@ func staleLoss(w *world) {
 	loss, err := old.Lose(daybook.Loss{Cause: daybook.LossSession, Owner: owner(j)}, w.clock.time())
 	w.ok(err)
 	w.complete(j)
-	err = w.book.Store().Write(w.ctx, "a test", func(tx daybook.Tx) error {
+	err = w.try(func(tx daybook.Tx) error {
 		return tx.Save(w.ctx, []daybook.Change{loss})
 	})
 	w.refused(err, daybook.CodeFenced)

@@ -80,7 +80,7 @@ func rivalRollsBack(w *world) {
 				w.Errorf("enqueue: %v", err)
 			}
 		}()
-		err = w.book.Store().Write(w.ctx, "a test", func(tx daybook.Tx) error {
+		err = w.try(func(tx daybook.Tx) error {
 			if _, err := tx.Enqueue(w.ctx, []daybook.NewJob{n}); err != nil {
 				return err
 			}
@@ -140,7 +140,7 @@ func unseenBeforeCommit(w *world) {
 		var committed atomic.Bool
 		claimed := make(chan int)
 		s := other.session("w")
-		err := w.book.Store().Write(w.ctx, "a test", func(tx daybook.Tx) error {
+		err := w.try(func(tx daybook.Tx) error {
 			if _, err := tx.Enqueue(w.ctx, n); err != nil {
 				return err
 			}

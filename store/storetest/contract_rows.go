@@ -90,7 +90,7 @@ func saveSessionEnded(w *world) {
 	ended := w.sessionRow(s.ID)
 	renewed, err := s.Renew(w.clock.time().Add(time.Second), true) // as read before the end
 	w.ok(err)
-	err = w.book.Store().Write(w.ctx, "a test", func(tx daybook.Tx) error {
+	err = w.try(func(tx daybook.Tx) error {
 		_, err := tx.SaveSession(w.ctx, renewed)
 		return err
 	})

@@ -54,7 +54,7 @@ func (w *world) stale(what string, changes ...daybook.Change) {
 		before[i] = w.locked(c.Was.ID)
 	}
 	counts := w.counts().Counts
-	err := w.book.Store().Write(w.ctx, "a test", func(tx daybook.Tx) error { return tx.Save(w.ctx, changes) })
+	err := w.try(func(tx daybook.Tx) error { return tx.Save(w.ctx, changes) })
 	if daybook.CodeOf(err) != daybook.CodeFenced {
 		w.Errorf("%s: got %v, want fenced", what, err)
 	}
@@ -155,7 +155,7 @@ func saveOwned(w *world) {
 	refuse := func(what string, j daybook.Job) {
 		w.Helper()
 		j.StartedAt, j.Progress = w.clock.time(), []byte(`"stolen"`)
-		err := w.book.Store().Write(w.ctx, "a test", func(tx daybook.Tx) error {
+		err := w.try(func(tx daybook.Tx) error {
 			return tx.SaveOwned(w.ctx, []daybook.Job{j})
 		})
 		if daybook.CodeOf(err) != daybook.CodeFenced {

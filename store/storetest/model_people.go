@@ -172,7 +172,7 @@ func (m *model) imported(t *rapid.T) {
 		a.OwnerDied, a.Aside, a.HeldBy = true, daybook.ReasonEffectOpen, ""
 	}
 	var c daybook.Change
-	err = m.w.book.Store().Write(m.w.ctx, "a test", func(tx daybook.Tx) error {
+	err = m.w.try(func(tx daybook.Tx) error {
 		c = n.Import(a, tx.Now())
 		return tx.Save(m.w.ctx, []daybook.Change{c})
 	})

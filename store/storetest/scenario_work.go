@@ -69,7 +69,7 @@ func (s *stage) imported(l *line) string {
 		return s.answer("", err)
 	}
 	var j daybook.Job
-	err = s.w.book.Store().Write(s.w.ctx, "importing", func(tx daybook.Tx) error {
+	err = s.w.try(func(tx daybook.Tx) error {
 		c := n.Import(a, tx.Now())
 		j = c.Now
 		return tx.Save(s.w.ctx, []daybook.Change{c})

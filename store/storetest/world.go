@@ -167,9 +167,14 @@ func (w *world) attempts(id daybook.ID) []daybook.Attempt {
 
 func (w *world) write(fn func(tx daybook.Tx) error) {
 	w.Helper()
-	w.ok(here(fn, func(there func(daybook.Tx) error) error {
+	w.ok(w.try(fn))
+}
+
+// try is a write that may be refused.
+func (w *world) try(fn func(tx daybook.Tx) error) error {
+	return here(fn, func(there func(daybook.Tx) error) error {
 		return w.book.Store().Write(w.ctx, "a test", there)
-	}))
+	})
 }
 
 func (w *world) read(fn func(v daybook.View) error) {
