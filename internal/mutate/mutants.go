@@ -1,8 +1,10 @@
 package main
 
 const (
-	rules = "."
-	store = "./store/sqlite"
+	rules  = "."
+	store  = "./store/sqlite"
+	loop   = "./worker"
+	repair = "./reconcile"
 )
 
 // mutants is the table of guards. Each is one that a careless change could
@@ -66,14 +68,25 @@ var mutants = []mutant{
 	{"sql-setting-cas", "a setting is written where it still is what was read", "store/sqlite/read.go",
 		"WHERE name = ? AND value = ?\", value, name, was", "WHERE name = ? AND ? <> ''\", value, name, was", store, ""},
 	{"sql-pause", "nothing is claimed from a paused queue", "store/sqlite/claim.go",
-		"if err != nil || paused != nil {", "if err != nil {", store, ""},
+		"if err != nil || paused != nil {", "if err != nil || paused != nil && false {", store, ""},
 	{"sql-savepoint", "an error undoes its own write in a shared commit", "store/sqlite/writer.go",
 		`t.q.exec("ROLLBACK TO one")`, `t.q.exec("SELECT 1")`, store, ""},
 	{"sql-immediate", "write transactions begin immediate", "store/sqlite/writer.go",
 		`_, err := c.exec("BEGIN IMMEDIATE")`, `_, err := c.exec("BEGIN")`, store, ""},
-	{"call-repeat", "repeating a claim call gives the same claims", "own.go", "\t\tif found {\n\t\t\tout = Claimed{", "\t\tif false {\n\t\t\tout = Claimed{", store, ""},
-	{"repair-live", "a live session's claims are not revoked", "repair.go",
-		"if len(found) == 1 && found[0].Live() {", "if false {", store, ""},
-	{"overdue-recheck", "a claim within its run limit is not revoked", "repair.go",
-		"if j.State != Running || j.Deadline() > tx.Now() {", "if false {", store, ""},
+	{"call-repeat", "repeating a claim call gives the same claims", "own.go", "\t\tif found {\n\t\t\tout = Claimed{", "\t\tif found && false {\n\t\t\tout = Claimed{", store, ""},
+
+	{"worker-lost", "a handler whose claim was taken back is told", "worker/renew.go",
+		"if r := e.held[ref]; r != nil && e.loseOne(r) {", "if r := e.held[ref]; r != nil && false {", loop, ""},
+	{"worker-cancel", "a handler asked to cancel is told", "worker/renew.go",
+		"case placeRunning:\n\t\te.endContext(r, ErrCancelRequested)", "case placeRunning:", loop, ""},
+	{"worker-unlist", "a renewal doesn't list claims of an older session", "worker/renew.go",
+		"if r.owner.Session == e.session.ID && !r.lost {", "if !r.lost {", loop, ""},
+	{"worker-limit", "a handler past its run limit is told", "worker/watch.go",
+		"\t\t\tif r.place == placeRunning {\n\t\t\t\te.endContext(r, ErrRunLimit)", "\t\t\tif false {\n\t\t\t\te.endContext(r, ErrRunLimit)", loop, ""},
+	{"reconcile-first", "the first pass after a start only marks", "reconcile/certainty.go",
+		"if !last.clean {\n\t\treturn daybook.Unsure", "if false {\n\t\treturn daybook.Unsure", repair, ""},
+	{"reconcile-jump", "a pass after a jump of the clock only marks", "reconcile/certainty.go",
+		"case l.jumped(last) > jumpMax:", "case false:", repair, ""},
+	{"reconcile-late", "a late pass only marks", "reconcile/certainty.go",
+		"case l.before.Sub(last.after) > 2*every+answerMax:", "case false:", repair, ""},
 }

@@ -89,7 +89,7 @@ var where = regexp.MustCompile(`^\s+(\S+\.(?:go|txt):\d+)`)
 // judge reads go test's events: a kill is a named test that failed with a line
 // of its own, and no time-out or crash.
 func judge(out []byte) verdict {
-	var test, line string
+	lines := map[string]string{} // test → the last line it reported
 	for raw := range bytes.Lines(out) {
 		var e struct{ Action, Test, Output string }
 		if json.Unmarshal(raw, &e) != nil {
@@ -98,17 +98,14 @@ func judge(out []byte) verdict {
 		if strings.Contains(e.Output, "panic: test timed out") {
 			return failed("ONLY A TIME-OUT")
 		}
-		if at := where.FindStringSubmatch(e.Output); at != nil && line == "" && e.Test != "" {
-			line = at[1]
+		if at := where.FindStringSubmatch(e.Output); at != nil {
+			lines[e.Test] = at[1]
 		}
-		if e.Action == "fail" && e.Test != "" && test == "" {
-			test = e.Test
+		if e.Action == "fail" && lines[e.Test] != "" {
+			return verdict{true, e.Test + " " + lines[e.Test]}
 		}
 	}
-	if test == "" || line == "" {
-		return failed("NO ASSERTION: %s", lastOutput(out))
-	}
-	return verdict{true, test + " " + line}
+	return failed("NO ASSERTION: %s", lastOutput(out))
 }
 
 func firstLine(out []byte) string {

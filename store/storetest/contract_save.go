@@ -82,6 +82,18 @@ func saveState(w *world) {
 	}
 	same(w, "attempts", len(w.attempts(id)), 1)
 	w.stands(id, daybook.Succeeded)
+	// A revival of a job that was set aside and is cancelled by now: only its
+	// state differs.
+	id = w.enqueue(daybook.Request{})
+	j = w.claimed(w.session("w"))
+	_, err = w.book.Fail(w.ctx, id, owner(j), daybook.Failure{Permanent: true}, nil)
+	w.ok(err)
+	revive, err := w.locked(id).Revive(someone, w.clock.time())
+	w.ok(err)
+	_, err = w.book.Cancel(w.ctx, id, someone, false)
+	w.ok(err)
+	w.stale("revive of a cancelled job as if it were set aside", revive)
+	w.stands(id, daybook.Cancelled)
 }
 
 func saveGeneration(w *world) {
