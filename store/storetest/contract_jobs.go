@@ -16,6 +16,7 @@ var contractOfJobs = []test{
 	{"Claim takes by kind and limit", claimKinds},
 	{"Claim tries every queue", claimQueues},
 	{"Claim gives one suspect a session", claimSuspects},
+	{"Claim gives one suspect a session by age too", claimOldSuspects},
 	{"Claim is the pure move", claimIsPure},
 	{"Lock answers parallel to the ids and zero for unknown ones", lockParallel},
 	{"Lock loads a job in every state", lockStates},
@@ -148,7 +149,7 @@ func suspects(w *world, n int) []daybook.ID {
 	w.Helper()
 	ids := make([]daybook.ID, n)
 	for i := range ids {
-		ids[i] = w.enqueue(daybook.Request{})
+		ids[i] = w.enqueue(daybook.Request{Priority: i})
 	}
 	for range 2 {
 		same(w, "claimed to be lost", len(w.claim(w.session("dies"), n)), n)
@@ -179,6 +180,18 @@ func claimSuspects(w *world) {
 	got = w.claim(second, 10)
 	same(w, "jobs of another session", len(got), 1)
 	same(w, "suspects among them", count(got), 1)
+}
+
+// claimOldSuspects has suspects in several priorities and asks for the oldest.
+func claimOldSuspects(w *world) {
+	suspects(w, 3)
+	w.many(2)
+	for _, want := range []int{3, 1, 1, 0} {
+		r := daybook.ClaimRequest{Session: w.session("w").ID, Queues: []string{"q"}, Limit: 10, Oldest: true}
+		got, err := w.book.Claim(w.ctx, r)
+		w.ok(err)
+		same(w, "jobs", len(got.Jobs), want)
+	}
 }
 
 // claimIsPure compares what the set-based claim stored with the pure move, row
