@@ -65,16 +65,21 @@ func (b *Book) Reached(gap string, job ID) {
 // caller is told that the database is away.
 const repeats = 3
 
+// repeatFor bounds repeating by time: a database that took this long to fail
+// is away, and the caller should know.
+const repeatFor = 5 * time.Second
+
 // write runs fn, and runs it again when the answer was lost: every write is
 // made so that a repeat finds what the first one did.
 func (b *Book) write(ctx context.Context, doing string, fn func(Tx) error) error {
 	var err error
+	began := time.Now()
 	for n := range repeats {
 		if n > 0 && !pause(ctx, time.Duration(n)*50*time.Millisecond) {
 			return err
 		}
 		err = b.store.Write(ctx, doing, fn)
-		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil || time.Since(began) > repeatFor {
 			return err
 		}
 	}

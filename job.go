@@ -91,7 +91,7 @@ type Event struct {
 	Session    ID     `json:"session,omitzero"`
 	Actor      string `json:"actor,omitempty"`
 	Reason     string `json:"reason,omitempty"`
-	Detail     string `json:"detail,omitempty"`
+	Detail     string `json:"detail"`
 }
 
 // Attempted reports whether the job was ever claimed.
@@ -125,6 +125,9 @@ func (j Job) becomes(move Move, next Job, c Change) Change {
 	}
 	if (next.State == SetAside) != (next.Reason != "") {
 		panic(fmt.Sprintf("daybook: %s left a %s job with reason %q", move, next.State, next.Reason))
+	}
+	if next.State == SetAside && j.State != SetAside && c.Event == nil {
+		c.Event = &Event{At: next.EndedAt, What: "set aside", Generation: next.Generation, Detail: string(next.Reason)}
 	}
 	c.Move, c.Was, c.Now = move, j, next
 	return c

@@ -89,6 +89,8 @@ func (j Job) Expire(now Time) (Change, error) {
 	next := j.ended(Expired, now)
 	if j.OpenEffect != "" {
 		next = j.setAside(ReasonEffectOpen, now)
+		event.What = "set aside"
+		event.Detail = string(ReasonEffectOpen) + ", " + event.Detail
 	}
 	return j.becomes(MoveExpire, next, Change{Event: event}), nil
 }

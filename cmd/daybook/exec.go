@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -55,18 +57,27 @@ type finished struct {
 func (c command) run(ctx context.Context) finished {
 	stdout := &limited{most: daybook.ResultMax + 1}
 	tail := &tail{most: daybook.ErrorMax}
+	input, err := c.input()
+	if err != nil {
+		return finished{status: -1, how: "the command's input could not be laid out", err: err}
+	}
+	defer input.Close()
 	cmd := exec.Command("sh", "-c", c.text)
 	cmd.Env, cmd.Stdin = c.env, bytes.NewReader(c.args)
 	cmd.Stdout, cmd.Stderr = stdout, io.MultiWriter(tail, c.stderr)
 	cmd.WaitDelay = drainDelay
 	ownGroup(cmd)
+	diesWithUs(cmd)
+	// For diesWithUs. It costs no thread: waiting for a process holds one anyway.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
 		return finished{status: -1, how: "the command could not be started", err: err}
 	}
 	over := make(chan struct{})
 	var stopping sync.WaitGroup
 	stopping.Go(func() { stopGroup(ctx, cmd, over) })
-	err := cmd.Wait()
+	err = cmd.Wait()
 	close(over)
 	stopping.Wait()
 	killGroup(cmd)
@@ -76,6 +87,23 @@ func (c command) run(ctx context.Context) finished {
 		f.how += ", and something it left behind held its output open"
 	}
 	return f
+}
+
+// input is a file with the args, read from its beginning. All of it is there
+// before the command starts: through a pipe that this process fills, a command
+// whose worker is killed would read the args cut short, and go on with them.
+func (c command) input() (*os.File, error) {
+	f, err := unnamedFile()
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(c.args); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // stopGroup ends the command's group once ctx ends, unless it is over before.

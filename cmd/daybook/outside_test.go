@@ -5,6 +5,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -311,4 +312,29 @@ func TestWorkerHearsOtherProcesses(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	p.ends(statusDone)
+}
+
+// A command whose worker is killed right after it began reads all of its args:
+// with part of them it would do part of the work, or the wrong one. Here what
+// the command started reads them, which nothing ends with the worker.
+func TestKilledWorkerLeavesWholeInput(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	args := `"` + strings.Repeat("x", daybook.ArgsMax-2) + `"`
+	c.stdin = args
+	c.enqueue(1, "--args-file", "-")
+	gate, read := c.dir+"/gate", c.dir+"/read"
+	for _, pipe := range []string{gate, read} {
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := c.start("work", "--queue", "mail", "--no-loops",
+		"--exec", "exec 3<&0; (cat "+gate+" >"+os.DevNull+"; cat <&3 >"+read+") & echo begun >&2; wait")
+	p.says("begun", 1)
+	p.kill()
+	writeGate(t, gate, "go")
+	if got, err := os.ReadFile(read); err != nil || string(got) != args {
+		t.Errorf("got %d bytes, %v, want all %d", len(got), err, len(args))
+	}
 }

@@ -33,13 +33,13 @@ func Break(ctx context.Context, book *daybook.Book, invariant string) error {
 			err = script(s.own, fill.Replace(pick.Replace(sql))+";\n")
 		}
 		if err != nil {
-			return friendly("breaking "+invariant, err)
+			return s.friendly("breaking "+invariant, err)
 		}
 		after, err := one(s.own, "SELECT total_changes()")
 		if err == nil && num(after) == num(before) {
 			err = daybook.Fail(daybook.CodeRefused, "the book has no job to break %s with", invariant)
 		}
-		return friendly("breaking "+invariant, err)
+		return s.friendly("breaking "+invariant, err)
 	})
 }
 

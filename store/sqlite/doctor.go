@@ -40,7 +40,7 @@ func Doctor(ctx context.Context, book *daybook.Book) ([]Finding, error) {
 		}
 		return doctorSettings(c, s.clock(), note)
 	})
-	return list, friendly("examining the book", err)
+	return list, s.friendly("examining the book", err)
 }
 
 type noter func(name, value string, ok bool, advice string)

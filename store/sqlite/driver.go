@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"strconv"
 
 	"github.com/daybookdev/daybook"
 	"modernc.org/sqlite"
@@ -148,7 +149,10 @@ const (
 	codeBusy     = 5
 	codeLocked   = 6
 	codeReadOnly = 8
+	codeIO       = 10
+	codeCorrupt  = 11
 	codeFull     = 13
+	codeCantOpen = 14
 	codeNotADB   = 26
 )
 
@@ -164,9 +168,9 @@ func isBusy(err error) bool {
 	return code == codeBusy || code == codeLocked
 }
 
-// friendly turns a driver's error into one that people may see. Errors of the
-// domain pass as they are.
-func friendly(doing string, err error) error {
+// friendly turns a driver's error into one that people may see: which file,
+// what is wrong with it, what to do. Errors of the domain pass as they are.
+func (s *Store) friendly(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -177,15 +181,35 @@ func friendly(doing string, err error) error {
 		return err
 	}
 	e := daybook.Unavailable(doing, err)
-	switch codeOf(err) {
-	case codeFull:
-		e.Text = "no room left for the book's file while " + doing + "; free disk space and try again"
-	case codeReadOnly:
-		e.Text = "the book's file can't be written while " + doing + "; check its owner and permissions"
-	case codeNotADB:
-		e.Text = "the file is not a SQLite database; name another with --db sqlite:PATH"
+	if said := s.fault(codeOf(err)); said != "" {
+		e.Text = said + " (while " + doing + ")"
 	}
 	return e
+}
+
+// fault says what a result code means for the book's file.
+func (s *Store) fault(code int) string {
+	file := "the book's file"
+	if s.path != "" {
+		file = strconv.Quote(s.path)
+	}
+	switch code {
+	case codeBusy, codeLocked:
+		return "another process has kept " + file + " locked for " + s.busy.String() + "; find and end it, then try again"
+	case codeReadOnly:
+		return file + " can't be written; check its owner and permissions"
+	case codeIO:
+		return "the disk failed to read or write " + file + "; see the system's log"
+	case codeCorrupt:
+		return file + " is damaged; restore a backup, then daybook schema restored --since TIME"
+	case codeFull:
+		return "no room is left for " + file + "; free disk space and try again"
+	case codeCantOpen:
+		return file + " can't be opened; check that its folder exists and may be read and written"
+	case codeNotADB:
+		return file + " is not a SQLite database; name another file"
+	}
+	return ""
 }
 
 // Values between Go and SQLite.

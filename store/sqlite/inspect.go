@@ -78,7 +78,7 @@ func (s *Store) look(ctx context.Context, doing string, fn func(*view) error) er
 	}
 	return s.alone(ctx, doing, func() error {
 		v := &view{q: s.own, names: s.names, now: s.clock(), sessions: map[int64]daybook.Session{}}
-		return friendly(doing, fn(v))
+		return s.friendly(doing, fn(v))
 	})
 }
 

@@ -43,6 +43,11 @@ const MinVersion = "3.51.3"
 // CacheDefault keeps the pages of a few thousand jobs at hand.
 const CacheDefault = 32 << 20
 
+// busySlice is how long the driver waits for another process's write at a
+// time. Between slices the writer looks whether anybody still wants it to: a
+// caller that gave up, or a book that closes, must not wait for a stranger.
+const busySlice = 250 * time.Millisecond
+
 // Memory is the path of a book that lives in this process alone.
 const Memory = ":memory:"
 
@@ -94,9 +99,9 @@ func Open(ctx context.Context, path string, o Options) (*daybook.Book, error) {
 	if wrap == nil {
 		wrap = func(c driver.Connector) driver.Connector { return c }
 	}
-	s.writes = wrap(connector{s.dsn(o.Fast, "immediate")})
+	s.writes = wrap(connector{s.dsn(o.Fast, "immediate", min(s.busy, busySlice))})
 	if path != Memory {
-		s.reads = sql.OpenDB(wrap(connector{s.dsn(o.Fast, "deferred")}))
+		s.reads = sql.OpenDB(wrap(connector{s.dsn(o.Fast, "deferred", s.busy)}))
 		s.reads.SetMaxOpenConns(max(4, runtime.NumCPU()))
 		s.reads.SetConnMaxIdleTime(time.Minute)
 		s.txs = sql.OpenDB(s.writes)
@@ -105,7 +110,7 @@ func Open(ctx context.Context, path string, o Options) (*daybook.Book, error) {
 	}
 	if err := s.begin(ctx); err != nil {
 		s.shut()
-		return nil, friendly("opening the book", err)
+		return nil, s.friendly("opening the book", err)
 	}
 	go s.run()
 	return daybook.New(s, o.Book), nil
@@ -113,14 +118,14 @@ func Open(ctx context.Context, path string, o Options) (*daybook.Book, error) {
 
 // dsn is the driver's data source name. temp_store keeps claims from paying
 // for a temporary file.
-func (s *Store) dsn(fast bool, lock string) string {
+func (s *Store) dsn(fast bool, lock string, busy time.Duration) string {
 	q := url.Values{}
 	q.Set("_txlock", lock)
 	synchronous := "FULL"
 	if fast {
 		synchronous = "NORMAL"
 	}
-	for _, p := range []string{"busy_timeout(" + strconv.FormatInt(s.busy.Milliseconds(), 10) + ")",
+	for _, p := range []string{"busy_timeout(" + strconv.FormatInt(busy.Milliseconds(), 10) + ")",
 		"synchronous(" + synchronous + ")", "temp_store(MEMORY)", "cache_size(-" + strconv.Itoa(s.cache>>10) + ")",
 		"wal_autocheckpoint(4000)", "foreign_keys(0)"} {
 		q.Add("_pragma", p)

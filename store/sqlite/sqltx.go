@@ -22,11 +22,12 @@ func EnqueueSQL(ctx context.Context, tx *sql.Tx, requests ...daybook.Request) ([
 	if err != nil || len(jobs) == 0 {
 		return nil, err
 	}
+	s := &Store{now: time.Now, names: newNames()}
 	q := sqlTx{ctx, tx}
 	if _, err := q.exec("SAVEPOINT daybook_enqueue"); err != nil {
-		return nil, friendly("enqueueing", err)
+		return nil, s.friendly("enqueueing", err)
 	}
-	t := newTx(&Store{now: time.Now, names: newNames()}, q)
+	t := newTx(s, q)
 	receipts, err := t.Enqueue(ctx, jobs)
 	if err == nil {
 		err = t.flush()
@@ -34,10 +35,10 @@ func EnqueueSQL(ctx context.Context, tx *sql.Tx, requests ...daybook.Request) ([
 	if err != nil {
 		_, undo := q.exec("ROLLBACK TO daybook_enqueue")
 		_, release := q.exec("RELEASE daybook_enqueue")
-		return nil, friendly("enqueueing", errors.Join(err, undo, release))
+		return nil, s.friendly("enqueueing", errors.Join(err, undo, release))
 	}
 	_, err = q.exec("RELEASE daybook_enqueue")
-	return receipts, friendly("enqueueing", err)
+	return receipts, s.friendly("enqueueing", err)
 }
 
 // ClaimTx runs fn and the completion of the claim in one transaction on the
@@ -76,26 +77,30 @@ func (s *Store) claimTx(ctx context.Context, claim daybook.TxClaim, fn func(*sql
 	left := time.Duration(job.LeaseUntil-s.clock()) * time.Microsecond
 	ctx, cancel := context.WithTimeout(ctx, max(left, time.Second)/4)
 	defer cancel()
-	sqltx, err := s.txs.BeginTx(ctx, nil)
+	var sqltx *sql.Tx
+	err := s.patiently(ctx, func() (err error) {
+		sqltx, err = s.txs.BeginTx(ctx, nil)
+		return err
+	})
 	if err != nil {
-		return friendly("completing in a transaction", err)
+		return s.friendly("completing in a transaction", err)
 	}
 	defer sqltx.Rollback()
 	t := newTx(s, sqlTx{ctx, sqltx})
 	change, already, err := t.completion(ctx, claim, job)
 	if err != nil || already {
-		return friendly("completing in a transaction", err)
+		return s.friendly("completing in a transaction", err)
 	}
 	if err := fn(sqltx); err != nil {
 		return err
 	}
 	if err := t.Save(ctx, []daybook.Change{change}); err != nil {
-		return friendly("completing in a transaction", err)
+		return s.friendly("completing in a transaction", err)
 	}
 	if err := t.flush(); err != nil {
-		return friendly("completing in a transaction", err)
+		return s.friendly("completing in a transaction", err)
 	}
-	return friendly("completing in a transaction", sqltx.Commit())
+	return s.friendly("completing in a transaction", sqltx.Commit())
 }
 
 // completion locks the claim and decides, before anything of the handler's

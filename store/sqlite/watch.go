@@ -17,9 +17,9 @@ func Watch(ctx context.Context, book *daybook.Book, every time.Duration, changed
 	if err != nil || s.path == Memory {
 		return err
 	}
-	c, err := connect(ctx, connector{s.dsn(false, "deferred")})
+	c, err := connect(ctx, connector{s.dsn(false, "deferred", s.busy)})
 	if err != nil {
-		return friendly("watching the book", err)
+		return s.friendly("watching the book", err)
 	}
 	defer c.close()
 	tick := time.NewTicker(every)
@@ -28,7 +28,7 @@ func Watch(ctx context.Context, book *daybook.Book, every time.Duration, changed
 	for {
 		v, err := one(c, "PRAGMA data_version")
 		if err != nil {
-			return friendly("watching the book", err)
+			return s.friendly("watching the book", err)
 		}
 		if n := num(v); n != last {
 			if last != 0 {

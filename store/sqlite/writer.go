@@ -132,7 +132,7 @@ func (s *Store) group(group []*write) {
 	}
 	for i, w := range group {
 		if err != nil {
-			answers[i] = friendly(w.doing, err)
+			answers[i] = s.friendly(w.doing, err)
 		}
 		w.done <- answers[i]
 	}
@@ -182,6 +182,11 @@ func (s *Store) beginImmediate(group []*write, c *conn) error {
 		_, err := c.exec("BEGIN IMMEDIATE")
 		if !isBusy(err) || time.Now().After(deadline) {
 			return err
+		}
+		select {
+		case <-s.closed:
+			return closedError()
+		default:
 		}
 		if !anyWaits(group) {
 			return context.Canceled
@@ -266,12 +271,12 @@ func (s *Store) Read(ctx context.Context, doing string, fn func(daybook.View) er
 	}
 	t, err := s.reads.BeginTx(ctx, nil)
 	if err != nil {
-		return friendly(doing, err)
+		return s.friendly(doing, err)
 	}
 	defer t.Rollback()
 	v := &view{q: sqlTx{ctx, t}, names: s.names, now: s.clock(), sessions: map[int64]daybook.Session{}}
 	if err := fn(v); err != nil {
-		return friendly(doing, err)
+		return s.friendly(doing, err)
 	}
 	return nil
 }
