@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 )
 
 // What a person may do, once: the command line, the API and the console call
@@ -215,34 +216,43 @@ func (k Bulk) move(j Job, now Time) (Change, error) {
 	return Change{}, Invalid("move", "wants cancel, revive or unhold")
 }
 
-// Pause stops claims from a queue. When it returns, every claim that began
-// before has ended; running jobs run on. Pausing a paused queue is harmless.
+// Pause stops claims from a queue, known or yet to come. When it returns, every
+// claim that began before has ended; running jobs run on. Pausing a paused
+// queue is harmless and keeps who paused it and why.
 func (b *Book) Pause(ctx context.Context, queue string, by By) error {
 	return b.setPaused(ctx, queue, by, true)
 }
 
-// Resume lets claims take from the queue again.
+// Resume lets claims take from the queue again. Resuming one that isn't paused
+// is harmless; one that the book doesn't know is ErrNotFound.
 func (b *Book) Resume(ctx context.Context, queue string, by By) error {
 	return b.setPaused(ctx, queue, by, false)
 }
 
-func (b *Book) setPaused(ctx context.Context, queue string, by By, pause bool) error {
-	if err := errors.Join(CheckName("queue", queue), CheckBy(by)); err != nil {
+func (b *Book) setPaused(ctx context.Context, name string, by By, pause bool) error {
+	if err := errors.Join(CheckName("queue", name), CheckBy(by)); err != nil {
 		return err
 	}
 	err := b.write(ctx, "pausing or resuming a queue", func(tx Tx) error {
-		q := Queue{Name: queue}
+		queues, err := tx.Queues(ctx, false)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(queues, func(q Queue) bool { return q.Name == name })
+		switch {
+		case i < 0 && !pause:
+			return Fail(CodeNotFound, "no queue %s", name)
+		case i >= 0 && queues[i].Paused == pause:
+			return nil
+		}
+		q := Queue{Name: name}
 		if pause {
-			was, err := paused(ctx, tx, queue)
-			if err != nil || was {
-				return err
-			}
 			q.Paused, q.PausedAt, q.PausedBy, q.PausedReason = true, tx.Now(), by.Actor, by.Reason
 		}
 		return tx.SaveQueue(ctx, q)
 	})
 	if err == nil && !pause {
-		b.ring(ctx, ringer{queue: true})
+		b.ring(ctx, ringer{name: true})
 	}
 	return err
 }

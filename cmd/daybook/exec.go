@@ -63,7 +63,7 @@ func (c command) run(ctx context.Context) finished {
 	}
 	defer input.Close()
 	cmd := exec.Command("sh", "-c", c.text)
-	cmd.Env, cmd.Stdin = c.env, bytes.NewReader(c.args)
+	cmd.Env, cmd.Stdin = c.env, input
 	cmd.Stdout, cmd.Stderr = stdout, io.MultiWriter(tail, c.stderr)
 	cmd.WaitDelay = drainDelay
 	ownGroup(cmd)

@@ -11,4 +11,4 @@ import (
 // that the book's own guard is the generation. The system counts the death of
 // the thread that started the command as ours, so the caller must keep that
 // thread until the command has ended.
-func diesWithUs(cmd *exec.Cmd) { _ = syscall.SIGKILL }
+func diesWithUs(cmd *exec.Cmd) { cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL }
