@@ -17,7 +17,7 @@ func Counter(n int64) string { return strconv.FormatInt(n, 10) }
 type Why struct {
 	Job      ID     `json:"id"`
 	State    State  `json:"state"`
-	Because  string `json:"because"` // later, paused, held, no_worker, ready, running, …
+	Because  string `json:"because"` // later, paused, held, no_worker, ready, running, lapsed, …
 	Since    Time   `json:"since,omitzero"`
 	Sentence string `json:"sentence"`
 	Safe     *Safe  `json:"safe_to_retry,omitempty"`
@@ -62,6 +62,11 @@ func WhyOf(j Job, queue Queue, sessions []Session, effects []Effect, now Time) W
 	}
 	switch j.State {
 	case Running:
+		if j.LeaseUntil != 0 && j.LeaseUntil <= now {
+			return say("lapsed", j.LeaseUntil,
+				"the lease of worker %s, which owns it at generation %d, ran out at %s; "+
+					"the reconciler will take the claim back", quote(j.Worker), j.Generation, j.LeaseUntil)
+		}
 		return say("running", j.ClaimedAt,
 			"running under worker %s at generation %d since %s; its lease runs until %s",
 			quote(j.Worker), j.Generation, j.ClaimedAt, j.LeaseUntil)
@@ -71,6 +76,8 @@ func WhyOf(j Job, queue Queue, sessions []Session, effects []Effect, now Time) W
 		return say(string(j.Reason), j.EndedAt,
 			"set aside (%s) since %s; a person decides: daybook job revive or cancel", j.Reason, j.EndedAt)
 	case Waiting:
+	case Cancelled, Expired:
+		return say(string(j.State), j.EndedAt, "%s since %s; daybook job revive brings it back", j.State, j.EndedAt)
 	default:
 		return say(string(j.State), j.EndedAt, "%s since %s", j.State, j.EndedAt)
 	}
@@ -80,15 +87,34 @@ func WhyOf(j Job, queue Queue, sessions []Session, effects []Effect, now Time) W
 	case j.ExpiresAt != 0 && j.ExpiresAt <= now:
 		return say("expired", j.ExpiresAt, "past its expires_at %s; the reconciler will end it", j.ExpiresAt)
 	case j.RunAt > now:
-		return say("later", 0, "due at %s, after %d failed attempts", j.RunAt, j.Failures)
+		return say("later", 0, "due at %s%s", j.RunAt, afterFailures(j.Failures))
 	case queue.Paused:
-		return say("paused", queue.PausedAt, "queue %s is paused since %s by %s", j.Queue, queue.PausedAt,
-			quote(queue.PausedBy))
+		return say("paused", queue.PausedAt, "queue %s is paused since %s by %s%s", j.Queue, queue.PausedAt,
+			quote(queue.PausedBy), given(queue.PausedReason))
 	case !slices.ContainsFunc(sessions, func(s Session) bool { return s.takes(j) }):
 		return say("no_worker", j.RunAt, "ready since %s, but no live worker takes kind %s from queue %s", j.RunAt,
 			j.Kind, j.Queue)
 	}
 	return say("ready", j.RunAt, "ready since %s; a worker will claim it", j.RunAt)
+}
+
+// afterFailures says why a job is due later, if it failed.
+func afterFailures(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return ", after 1 failed attempt"
+	}
+	return fmt.Sprintf(", after %d failed attempts", n)
+}
+
+// given shows the reason that a person gave: whole, on one line.
+func given(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ", reason " + strconv.Quote(reason)
 }
 
 // takes reports whether the session would claim the job.

@@ -88,6 +88,26 @@ func (b *Book) EndSession(ctx context.Context, id ID) error {
 	return err
 }
 
+// QuietSession notes that a session claims no more, so that people see it and
+// the question why a job waits is answered rightly. An ended session gets
+// ErrFenced. Twice is harmless.
+func (b *Book) QuietSession(ctx context.Context, id ID) error {
+	return b.write(ctx, "quieting a session", func(tx Tx) error {
+		found, err := tx.Sessions(ctx, SessionFilter{ID: id})
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 0:
+			return Fail(CodeNotFound, "no session %s", id)
+		case !found[0].Live():
+			return Fail(CodeFenced, "session %s ended at %s", id, found[0].EndedAt)
+		}
+		found[0].Quiet = true
+		_, err = tx.SaveSession(ctx, found[0])
+		return err
+	})
+}
+
 // ClaimRequest asks for work.
 type ClaimRequest struct {
 	Session ID // from StartSession; or zero, and Worker starts one

@@ -2,6 +2,7 @@ package daybook
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -310,4 +311,31 @@ func (b *Book) RingEligible(ctx context.Context) (int, error) {
 		b.ring(ctx, rings)
 	}
 	return len(rings), err
+}
+
+// NextDue tells when the earliest waiting job of these queues becomes eligible,
+// or became so, and the database's time at which that holds; 0 is none. Paused
+// queues don't count, nor do held jobs. passed is the time of the look before:
+// a job that was eligible then and wasn't claimed since is one that the caller
+// can't take, so it is passed over for the next that becomes eligible. 0 passes
+// over none.
+func (b *Book) NextDue(ctx context.Context, queues []string, passed Time) (due, now Time, err error) {
+	err = b.read(ctx, "looking for the next due job", func(v View) error {
+		due, now = 0, v.Now()
+		list, err := v.Queues(ctx, false)
+		for _, q := range list {
+			if q.Paused || !slices.Contains(queues, q.Name) {
+				continue
+			}
+			next := q.Next
+			if next <= passed {
+				next = q.NextLater
+			}
+			if next != 0 && (due == 0 || next < due) {
+				due = next
+			}
+		}
+		return err
+	})
+	return due, now, err
 }

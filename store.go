@@ -100,8 +100,8 @@ type View interface {
 	Claims(ctx context.Context, of ClaimsOf) (s Session, jobs []Job, found bool, err error)
 	// Sessions lists sessions, newest first: live ones, ended ones only if asked.
 	Sessions(ctx context.Context, f SessionFilter) ([]Session, error)
-	// Queues lists the queues in name order: cheaply, with Ready alone, or with
-	// their counts and kinds, which walks every live job.
+	// Queues lists the queues in name order: cheaply, with Ready, Next and
+	// NextLater alone, or with their counts and kinds, which walks every live job.
 	Queues(ctx context.Context, counted bool) ([]Queue, error)
 	// Key loads a request key's record; not found is false.
 	Key(ctx context.Context, key string) (KeyRecord, bool, error)
@@ -229,6 +229,8 @@ type Queue struct {
 	PausedBy     string       `json:"paused_by,omitempty"`
 	PausedReason string       `json:"paused_reason,omitempty"`
 	Ready        bool         `json:"-"` // has a job that is eligible, whoever takes it
+	Next         Time         `json:"-"` // when the earliest waiting job is or became eligible; 0 is none
+	NextLater    Time         `json:"-"` // when the first job that isn't eligible yet becomes so; 0 is none
 	Counts       Counts       `json:"-"`
 	Eligible     int64        `json:"-"` // waiting, due, not held
 	Later        int64        `json:"-"` // waiting for a time

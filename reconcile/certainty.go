@@ -17,7 +17,6 @@ type look struct {
 	clock  daybook.Time // the database's clock
 	before time.Time    // by this process's clock, before it was asked
 	after  time.Time    // and after it answered
-	failed bool         // it was logged that the database is away
 }
 
 const (
@@ -48,9 +47,6 @@ func (r *Reconciler) judge(ctx context.Context) daybook.Certainty {
 	if err != nil {
 		r.failed(ctx, err)
 		return daybook.Unsure
-	}
-	if last.failed {
-		r.opts.Log.Info("the reconciler reaches the database again")
 	}
 	r.look = look{clock: clock, before: before, after: time.Now()}
 	why, by := r.look.doubt(last, r.opts.Every)
@@ -90,8 +86,17 @@ func (l look) jumped(last look) time.Duration {
 
 // failed notes that the database didn't answer, and logs it once.
 func (r *Reconciler) failed(ctx context.Context, err error) {
-	if !r.look.failed && ctx.Err() == nil {
+	if !r.away && ctx.Err() == nil {
 		r.opts.Log.Warn("the reconciler can't reach the database; it keeps trying", slog.Any("err", err))
 	}
-	r.look.clean, r.look.failed = false, true
+	r.look.clean, r.away = false, true
+}
+
+// healed notes that a whole pass succeeded. Less is no sign of that: a book that
+// can't be written can still be read.
+func (r *Reconciler) healed() {
+	if r.away {
+		r.opts.Log.Info("the reconciler reaches the database again")
+	}
+	r.away = false
 }

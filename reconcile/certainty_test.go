@@ -37,6 +37,16 @@ func TestUnsurePassesOnlyMark(t *testing.T) {
 			after(36 * time.Second)
 			f.set(nil)
 		}},
+		{"the process stood still", func(f *flaky, _ *atomic.Int64) {
+			f.set(func(doing string) error {
+				if doing == "taking the reconciler's pass" {
+					f.set(nil)
+					time.Sleep(time.Minute)
+				}
+				return nil
+			})
+			after(64 * time.Second)
+		}},
 		{"no pass could be taken", func(f *flaky, _ *atomic.Int64) {
 			f.set(func(doing string) error {
 				if doing == "taking the reconciler's pass" {

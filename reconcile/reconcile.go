@@ -25,6 +25,7 @@ type Reconciler struct {
 	book *daybook.Book
 	opts Options
 	look look // at the database's clock, of the pass before
+	away bool // it was logged that the database can't be reached
 }
 
 // New makes a reconciler; options out of range are refused by Run and Pass.
@@ -94,6 +95,9 @@ func (r *Reconciler) turn(ctx context.Context) {
 	report, err := r.Pass(ctx, certainty)
 	if err != nil || time.Since(begun)-report.Upkeep > r.opts.Every+answerMax {
 		r.look.clean = false // a failed or late pass: the next one can't be sure
+	}
+	if err == nil {
+		r.healed()
 	}
 	if report.Repaired() {
 		r.opts.Log.Info("reconciled", "report", report)

@@ -19,9 +19,12 @@ type claimer struct {
 	kinds []string
 	bell  listening
 	poll  *time.Timer // nil never polls
+	alarm alarm
 	calls int
 	call  call // whose answer never came
 	again retry
+
+	repaired bool // the pass of a drain was made
 }
 
 // call is one claim call. Until its answer came it is repeated by its id, and
@@ -45,12 +48,12 @@ func (e *engine) newClaimer() *claimer {
 }
 
 // claims is the claim loop, until ctx ends or the worker has drained. It claims
-// when there is room and a reason to look: a ring, the poll floor, or a last
-// call that came back full.
+// when there is room and a reason to look: a ring, a job that becomes due, the
+// poll floor, or a last call that came back full.
 func (e *engine) claims(ctx context.Context) {
 	c := e.newClaimer()
 	due := true
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && c.failure() == nil {
 		c.bell.open(ctx) // first listen, then look: no ring falls between
 		quiet, empty := e.quiet.Load(), e.empty()
 		if e.drain && empty {
@@ -68,8 +71,14 @@ func (e *engine) claims(ctx context.Context) {
 			continue
 		}
 		var got int
-		if got, due = c.claim(ctx, room); e.drain && empty && got == 0 && !due {
-			return
+		got, due = c.claim(ctx, room)
+		switch {
+		case e.drain && empty && got == 0 && !due:
+			if due = c.repair(ctx); !due {
+				return
+			}
+		case !due:
+			c.setAlarm(ctx, true)
 		}
 	}
 }
@@ -121,6 +130,11 @@ func (c *claimer) wait(ctx context.Context, due bool) bool {
 	select {
 	case <-ctx.Done():
 	case <-c.wake:
+		if c.retries.Swap(false) {
+			c.setAlarm(ctx, false)
+		}
+	case <-c.alarm.ring():
+		return c.alarmed(ctx) || due
 	case _, open := <-rings:
 		if !open {
 			c.bell.lost()
@@ -128,6 +142,7 @@ func (c *claimer) wait(ctx context.Context, due bool) bool {
 		return true
 	case <-poll:
 		c.poll.Reset(jittered(c.cfg.Poll))
+		c.alarm.vain = 0
 		return true
 	case <-c.bell.retry:
 		c.bell.retry = nil
@@ -157,14 +172,17 @@ func (c *claimer) claim(ctx context.Context, room int) (got int, due bool) {
 		due = claimed.Full || c.call.repeated // of a repeated call nobody knows
 		got = c.accept(c.call, claimed)
 		c.call = call{}
+		if got > 0 {
+			c.alarm.vain = 0
+		}
 		return got, due
 	case err == nil:
 		// Two renewals that didn't list the claims may have given them back
 		// meanwhile. The repeat answers what is still owned.
 	case ended(err):
 		c.endSession(session, err)
-	case ctx.Err() == nil:
-		sleep(ctx, c.again.after(err))
+	default:
+		c.failed(ctx, err)
 	}
 	c.call.repeated = true
 	return 0, true

@@ -24,7 +24,7 @@ type Config struct {
 	Concurrency int            // handlers that run at once; 0 is ConcurrencyDefault
 	Lease       time.Duration  // of the session; 0 is daybook.LeaseDefault
 	Grace       time.Duration  // for handlers when the worker stops; 0 is daybook.GraceDefault, less is none
-	Poll        time.Duration  // between looks without a ring, ±20 %; 0 is daybook.PollDefault, less is never
+	Poll        time.Duration  // between looks without a ring, ±20 %; 0 is daybook.PollDefault, less is never: rings and due jobs still begin one
 	Timeout     time.Duration  // run limit of handlers here, where it is shorter than the job's own; 0 is none
 	Drain       bool           // Run returns when nothing is eligible and nothing runs
 	NoLoops     bool           // don't run the reconciler beside the handlers

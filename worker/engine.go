@@ -22,12 +22,14 @@ type engine struct {
 	hard  context.Context // of the engine's own calls: ends when Run is about to return
 	end   context.CancelFunc
 
-	wake   chan struct{} // the claim loop looks again
-	flush  chan struct{} // there are outcomes
-	idle   chan struct{} // nothing runs and nothing is unrecorded; told while stopping
-	starts chan startAsk
+	wake    chan struct{} // the claim loop looks again
+	flush   chan struct{} // there are outcomes
+	idle    chan struct{} // nothing runs and nothing is unrecorded; told while stopping
+	quieted chan struct{} // the book is to be told that the worker is quiet
+	starts  chan startAsk
 
 	listings atomic.Int64 // renewals sent that listed the claims
+	retries  atomic.Bool  // a job of this worker waits again: when it is due isn't known yet
 
 	mu       sync.Mutex
 	session  daybook.Session // zero between two
@@ -40,6 +42,7 @@ type engine struct {
 	outbox   []ending
 	sending  int // outcomes in the call that is under way
 	stopping bool
+	gaveUp   error // why a drain ended before its end
 	pace     pace
 }
 
@@ -58,12 +61,13 @@ func newEngine(ctx context.Context, w *Worker, drain bool) *engine {
 	return &engine{Worker: w, log: w.cfg.Log.With("worker", w.cfg.Name), drain: drain,
 		base: base, hard: hard, end: end,
 		wake: make(chan struct{}, 1), flush: make(chan struct{}, 1), idle: make(chan struct{}, 1),
-		starts: make(chan startAsk), held: map[daybook.ClaimRef]*run{}}
+		quieted: make(chan struct{}, 1), starts: make(chan startAsk), held: map[daybook.ClaimRef]*run{}}
 }
 
 // run is the life of one Run. Claiming ends first; renewals and outcomes go on
-// until everything is said or the time for it is over.
-func (e *engine) run(ctx context.Context) {
+// until everything is said or the time for it is over. The error is that of a
+// drain that gave up.
+func (e *engine) run(ctx context.Context) error {
 	claiming, stopClaiming := context.WithCancel(ctx)
 	defer stopClaiming()
 	var loops sync.WaitGroup
@@ -81,6 +85,7 @@ func (e *engine) run(ctx context.Context) {
 	loops.Go(e.watch)
 	loops.Go(e.recordStarts)
 	loops.Go(e.recordOutcomes)
+	loops.Go(e.tellQuiet)
 	e.log.Info("worker starts", "queues", len(e.cfg.Queues), "concurrency", e.cfg.Concurrency)
 	loops.Go(func() {
 		defer stopClaiming()
@@ -91,6 +96,7 @@ func (e *engine) run(ctx context.Context) {
 	e.end()
 	within(endMost, loops.Wait)
 	e.log.Info("worker stopped")
+	return e.failure()
 }
 
 // within waits for do, but no longer than most: a call that the database holds

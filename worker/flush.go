@@ -72,7 +72,9 @@ func (e *engine) record(batch []ending) {
 			e.answered(batch, []daybook.Answer{{Job: batch[0].out.Job, Err: err}})
 			return
 		}
-		if !sleep(e.hard, again.after(err)) {
+		pause := again.after(err)
+		e.giveUp(again.since, err) // and goes on while Run ends
+		if !sleep(e.hard, pause) {
 			return
 		}
 	}
@@ -91,6 +93,10 @@ func (e *engine) answered(batch []ending, answers []daybook.Answer) {
 			e.outbox = append(e.outbox, again)
 			poke(e.flush)
 			continue
+		}
+		if answers[i].State == daybook.Waiting {
+			e.retries.Store(true)
+			e.look()
 		}
 		if b.run.place == placeReturned {
 			b.run.place = placeGone

@@ -22,9 +22,7 @@ func (c *claimer) ensureSession(ctx context.Context) (daybook.ID, bool) {
 	s, err := c.book.StartSession(bounded, daybook.SessionRequest{Worker: c.cfg.Name, Lease: c.cfg.Lease,
 		Starts: true, Queues: c.cfg.Queues, Kinds: c.kinds})
 	if err != nil {
-		if ctx.Err() == nil {
-			sleep(ctx, c.again.after(err))
-		}
+		c.failed(ctx, err)
 		return daybook.ID{}, false
 	}
 	c.again.healed()
@@ -41,6 +39,32 @@ func (e *engine) adopt(s daybook.Session, sent time.Time) {
 	e.trustUntil(sent.Add(s.Lease))
 	e.counters.sessions.Add(1)
 	e.log.Info("session starts", "session", s.ID, "lease", s.Lease)
+	if e.quiet.Load() { // meanwhile
+		poke(e.quieted)
+	}
+}
+
+// tellQuiet notes in the book that the worker's session claims no more, when
+// that is so: for people to see, and so tried once.
+func (e *engine) tellQuiet() {
+	for {
+		select {
+		case <-e.hard.Done():
+			return
+		case <-e.quieted:
+		}
+		e.mu.Lock()
+		id := e.session.ID
+		e.mu.Unlock()
+		if id.IsZero() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(e.hard, e.patience())
+		if err := e.book.QuietSession(ctx, id); err != nil && e.hard.Err() == nil {
+			e.log.Warn("the book could not be told that this worker claims no more", "session", id, "err", err)
+		}
+		cancel()
+	}
 }
 
 // trustUntil moves the end of the lease by this process's clock. It wants the

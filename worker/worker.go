@@ -36,12 +36,18 @@ func New(book *daybook.Book, cfg Config) *Worker {
 // grace and a second. With Config.Drain it also returns when nothing is
 // eligible and nothing runs.
 //
-// A database that is away is waited for. The errors are those of the
-// configuration, and of a worker that runs already or was stopped.
+// A database that is away is waited for, by a worker that drains for
+// Config.Lease but at least 10 s; then it returns the database's error. The
+// other errors are those of the configuration, and of a worker that runs
+// already or was stopped.
 func (w *Worker) Run(ctx context.Context) error { return w.run(ctx, w.cfg.Drain) }
 
 // Drain runs like Run with Config.Drain: until nothing is eligible and nothing
-// runs. Jobs that are due later stay.
+// runs. Jobs that are due later stay. Unless Config.NoLoops, it makes one pass
+// of the reconciler before it ends: it marks the sessions whose lease is past,
+// ends those that were marked a lease (at most 30 s) ago, and runs the jobs that
+// this frees. So jobs of workers that died run though nothing but drains, one
+// after the other, ever looks at the book.
 func (w *Worker) Drain(ctx context.Context) error { return w.run(ctx, true) }
 
 func (w *Worker) run(ctx context.Context, drain bool) error {
@@ -59,15 +65,16 @@ func (w *Worker) run(ctx context.Context, drain bool) error {
 		return daybook.Fail(daybook.CodeRefused, "worker %s runs already", w.cfg.Name)
 	}
 	defer w.running.Store(nil)
-	e.run(ctx)
-	return nil
+	return e.run(ctx)
 }
 
 // Quiet stops claiming for good; what runs runs on, and Run returns when its
-// context ends.
+// context ends. The book is told in the background, so that people see it; that
+// it can't be told changes nothing here.
 func (w *Worker) Quiet() {
 	w.quiet.Store(true)
 	if e := w.running.Load(); e != nil {
+		poke(e.quieted)
 		e.look()
 	}
 }

@@ -86,7 +86,7 @@ func (a *app) workFlags(cmd *cobra.Command) *pflag.FlagSet {
 func setFlag(fs *pflag.FlagSet, from, name string, values []string) error {
 	for _, value := range values {
 		if err := fs.Set(name, value); err != nil {
-			return usage("%s: %s", from, err)
+			return usage("%s: %s", from, flagProblem(err))
 		}
 	}
 	return nil

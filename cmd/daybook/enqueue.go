@@ -55,7 +55,11 @@ func (a *app) enqueueCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(receipt, func(t *table) { t.row(receipt.ID) })
+			if err := a.show(receipt, func(t *table) { t.row(receipt.ID) }); err != nil {
+				return exitError{statusFailed, fmt.Sprintf("job %s is stored, but its id can't be printed: %s",
+					receipt.ID, err)}
+			}
+			return nil
 		})
 	}
 	return cmd

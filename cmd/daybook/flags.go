@@ -134,7 +134,7 @@ func (f choiceFlag) Set(s string) error {
 			return nil
 		}
 	}
-	return usage("wants one of %v, got %q", f.choices, cut(s, cellMax))
+	return usage("wants one of %s, got %q", strings.Join(f.choices, ", "), cut(s, cellMax))
 }
 
 func choiceVar(fs *pflag.FlagSet, p *string, name, short, value, use string, choices ...string) {

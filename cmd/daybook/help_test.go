@@ -21,6 +21,9 @@ func commands() []*cobra.Command {
 	walk = func(c *cobra.Command) {
 		all = append(all, c)
 		for _, sub := range c.Commands() {
+			if sub.Hidden { // only says that it isn't in this version yet
+				continue
+			}
 			walk(sub)
 		}
 	}

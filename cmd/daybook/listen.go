@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +27,9 @@ type healthServer struct{ server *http.Server }
 func listen(ctx context.Context, address string, book *daybook.Book, w *worker.Worker) (
 	*healthServer, error) {
 	listener, err := net.Listen("tcp", address)
+	if e, ok := errors.AsType[*net.DNSError](err); ok {
+		return nil, daybook.Invalid("listen", "there is no host %q; give one of this machine's addresses", e.Name)
+	}
 	if err != nil {
 		return nil, exitError{statusFailed, "can't listen on " + address + ": " + err.Error()}
 	}
@@ -38,12 +43,33 @@ func listen(ctx context.Context, address string, book *daybook.Book, w *worker.W
 	})
 	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, r *http.Request) { ready(rw, r, book, w) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Timeout: 10 * time.Second}))
-	s := &healthServer{&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second,
+	s := &healthServer{&http.Server{Handler: guarded(mux), ReadHeaderTimeout: 5 * time.Second,
 		WriteTimeout: 30 * time.Second,
 		BaseContext:  func(net.Listener) context.Context { return ctx }}}
 	go func() { _ = s.server.Serve(listener) }() // ends by close
 	book.Log().Info("listening", "address", listener.Addr().String())
 	return s, nil
+}
+
+// guarded says on every answer, whatever makes it, that a browser may load
+// nothing for it.
+func guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Security-Policy", "default-src 'none'")
+		next.ServeHTTP(rw, r)
+	})
+}
+
+// checkAddress refuses what can't be listened on, before anything begins.
+func checkAddress(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return daybook.Invalid("listen", "wants HOST:PORT like 127.0.0.1:7374, got %q", cut(address, cellMax))
+	}
+	return nil
 }
 
 func (s *healthServer) close() { _ = s.server.Close() }
@@ -67,7 +93,6 @@ func ready(rw http.ResponseWriter, r *http.Request, book *daybook.Book, w *worke
 
 func answer(rw http.ResponseWriter, status int, body any) {
 	rw.Header().Set("Content-Type", "application/json")
-	rw.Header().Set("Content-Security-Policy", "default-src 'none'")
 	rw.WriteHeader(status)
 	_ = daybook.EncodeJSON(rw, body)
 }

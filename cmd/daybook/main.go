@@ -48,12 +48,12 @@ func (a *app) run(args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && ctx.Err() != nil && a.base.Err() == nil {
 		err = exitError{statusFailed, "interrupted: " + err.Error()}
 	}
 	if err != nil {
-		fmt.Fprintf(a.stderr, "daybook: %s\n", oneLine(err.Error()))
+		fmt.Fprintf(a.stderr, "daybook: %s\n", oneLine(errorText(cmd, err)))
 	}
 	return statusOf(err)
 }
@@ -66,7 +66,9 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.settle(cmd) }
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", err) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage("%s; see %s --help", flagProblem(err), c.CommandPath())
+	})
 	root.SetHelpCommand(a.helpCommand())
 	a.registerGlobals(root)
 	root.AddCommand(
@@ -76,6 +78,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.reconcileCommand(), a.checkCommand(), a.schemaCommand(), a.doctorCommand(), a.pruneCommand(),
 		a.versionCommand(), a.completionCommand(),
 	)
+	addLater(root)
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}
@@ -105,7 +108,7 @@ func wrapArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return usage("%s: %s; see %s --help", c.CommandPath(), err, c.CommandPath())
+				return argsProblem(c, args)
 			}
 			return nil
 		}
@@ -123,6 +126,9 @@ func (a *app) helpCommand() *cobra.Command {
 			found, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
 				return usage("there is no command %q; see daybook --help", strings.Join(args, " "))
+			}
+			if found.DisableFlagParsing { // a command of a later version
+				return found.RunE(found, nil)
 			}
 			return found.Help()
 		},

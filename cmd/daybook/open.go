@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,6 +69,9 @@ func sqlitePath(url string) (string, error) {
 		return "", usage("--db wants sqlite:PATH, got a URL that begins with %q", cut(scheme, cellMax))
 	}
 	path = strings.TrimPrefix(path, "//")
+	if path == sqlite.Memory {
+		return "", usage("--db sqlite:%s would be forgotten when the command ends; give a file", path)
+	}
 	if path == "" {
 		return "", usage("--db sqlite: wants a path behind it, like sqlite:daybook.db")
 	}
@@ -77,8 +81,8 @@ func sqlitePath(url string) (string, error) {
 // absoluteDB is the --db URL as a command finds it that runs in another folder.
 func absoluteDB(url string) (string, error) {
 	path, err := sqlitePath(url)
-	if err != nil || path == ":memory:" {
-		return url, err
+	if err != nil {
+		return "", err
 	}
 	path, err = filepath.Abs(path)
 	return "sqlite:" + path, err
@@ -93,6 +97,14 @@ func (a *app) log() *slog.Logger {
 		return slog.New(slog.NewJSONHandler(a.stderr, options))
 	}
 	return slog.New(slog.NewTextHandler(a.stderr, options))
+}
+
+// clock is the time that the book goes by.
+func (a *app) clock() daybook.Time {
+	if a.now != nil {
+		return daybook.At(a.now())
+	}
+	return daybook.At(time.Now())
 }
 
 // by is the person behind a change, for the record.

@@ -34,6 +34,11 @@ func (a *app) reconcileCommand() *cobra.Command {
 		if !once {
 			return loop.Run(ctx)
 		}
+		// A person's pass is made whoever made the last one; it is noted, so that
+		// doctor and the loops know of it.
+		if _, err := book.TakePass(ctx, 0); err != nil {
+			return err
+		}
 		report, err := loop.Pass(ctx, daybook.AtOnce)
 		if err != nil {
 			return err

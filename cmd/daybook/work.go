@@ -100,6 +100,9 @@ func (f *workFlags) check(fs *pflag.FlagSet) error {
 	case f.timeout < 0 || fs.Changed("timeout") && f.timeout == 0:
 		return daybook.Invalid("timeout", "wants more than 0, got %s", f.timeout)
 	}
+	if f.listen != "" {
+		return checkAddress(f.listen)
+	}
 	return nil
 }
 

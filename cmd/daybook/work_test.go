@@ -205,5 +205,8 @@ func TestWorkListen(t *testing.T) {
 	writeGate(t, gate, "1")
 	p.signal(syscall.SIGTERM)
 	p.ends(statusDone)
-	c.want(statusFailed, "work", "--queue", "mail", "--exec", "true", "--drain", "--listen", "256.0.0.1:x")
+	c.ok("work", "--queue", "mail", "--exec", "true", "--drain", "--listen", "127.0.0.1:0")
+	for _, address := range []string{"nonsense", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1"} {
+		c.want(statusUsage, "work", "--queue", "mail", "--exec", "true", "--drain", "--listen", address)
+	}
 }

@@ -33,39 +33,66 @@ func (a *app) workerListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		workers := make([]listed, 0, len(sessions))
+		for _, s := range sessions {
+			workers = append(workers, listed{s, sessionState(s, a.clock())})
+		}
 		whole := struct {
-			Workers []daybook.Session `json:"workers"`
-		}{orEmpty(sessions)}
+			Workers []listed `json:"workers"`
+		}{workers}
 		head := []string{"SESSION", "WORKER", "STATE", "RUNNING", "LEASE UNTIL", "QUEUES"}
-		return showList(a, whole, sessions, head, func(t *table, s daybook.Session) {
-			state := "live"
-			if s.Quiet {
-				state = "quiet"
-			}
-			if !s.Live() {
-				state = "ended"
-			}
-			t.row(s.ID, s.Worker, state, s.Running, s.ExpiresAt, dash(strings.Join(s.Queues, " ")))
+		return showList(a, whole, workers, head, func(t *table, s listed) {
+			t.row(s.ID, s.Worker, s.State, s.Running, s.ExpiresAt, dash(strings.Join(s.Queues, " ")))
 		})
 	})
 	return cmd
 }
 
+// listed is one session in a list, with its state in a word.
+type listed struct {
+	daybook.Session
+	State string `json:"state"`
+}
+
+// sessionState says how a session stands. One whose lease is past is lapsed:
+// its process is most likely dead, until a renewal saves it or a pass ends it.
+func sessionState(s daybook.Session, now daybook.Time) string {
+	switch {
+	case !s.Live():
+		return "ended"
+	case s.ExpiresAt <= now:
+		return "lapsed"
+	case s.Quiet:
+		return "quiet"
+	}
+	return "live"
+}
+
 func (a *app) workerQuietCommand() *cobra.Command {
+	var reason string
 	cmd := &cobra.Command{
 		Use: "quiet NAME", Short: "Ask a worker to claim no more; what runs runs on",
-		Example: example("daybook worker quiet by-hand", "daybook worker quiet by-hand -o json"),
+		Example: example("daybook worker quiet by-hand", "daybook worker quiet by-hand --reason 'host is moved' -o json"),
 		Args:    cobra.ExactArgs(1),
 	}
+	reasonFlag(cmd, &reason)
 	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, args []string) error {
+		if err := daybook.CheckBy(a.by(reason)); err != nil {
+			return err
+		}
 		n, err := book.Quiet(ctx, args[0])
 		if err != nil {
 			return err
 		}
+		// A session has no history that would keep who asked, and why: the log does.
+		book.Log().Info("asked to claim no more", "worker", args[0], "sessions", n, "actor", a.flags.actor,
+			"reason", reason)
 		answer := struct {
 			Worker   string `json:"worker"`
 			Sessions int    `json:"sessions"`
-		}{args[0], n}
+			Actor    string `json:"actor"`
+			Reason   string `json:"reason,omitempty"`
+		}{args[0], n, a.flags.actor, reason}
 		return a.show(answer, func(t *table) { t.row(args[0], "asked "+count(n, "session")+" to claim no more") })
 	})
 	return cmd

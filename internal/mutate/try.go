@@ -99,7 +99,7 @@ func judge(out []byte) verdict {
 			return failed("ONLY A TIME-OUT")
 		}
 		if at := where.FindStringSubmatch(e.Output); at != nil {
-			lines[e.Test] = at[1]
+			lines[e.Test] = filepath.Base(at[1])
 		}
 		if e.Action == "fail" && lines[e.Test] != "" {
 			return verdict{true, e.Test + " " + lines[e.Test]}

@@ -16,7 +16,7 @@ var (
 			CROSS JOIN owned o ON o.seq = j.seq AND o.generation = v.generation AND o.session = ?
 			WHERE NOT EXISTS (SELECT 1 FROM effect e WHERE e.seq = j.seq AND e.state = 'open')`}.cache()
 	insertCompleted = texts{head: `INSERT INTO ended (seq, generation, through, session, outcome, claimed_at, ended_at, started_at)
-		SELECT seq, generation, generation, session, 1, claimed_at, ?1, started_at FROM owned WHERE seq IN (`, row: "?", tail: ")"}.cache()
+		SELECT seq, generation, generation, session, 1, claimed_at, ?, started_at FROM owned WHERE seq IN (`, row: "?", tail: ")"}.cache()
 	deleteCompleted = texts{head: "DELETE FROM owned WHERE seq IN (", row: "?", tail: ")"}.cache()
 )
 

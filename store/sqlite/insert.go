@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"database/sql/driver"
-	"fmt"
-	"strings"
 
 	"github.com/daybookdev/daybook"
 )
@@ -14,33 +12,11 @@ type alike struct {
 	queue, rank, runAt, maxFailures, setAside, timeout, enqueuedAt int64
 }
 
-const (
-	alikeColumns = "queue, rank, run_at, max_failures, set_aside_lost, timeout, enqueued_at"
-	alikeWidth   = 7
-	ownColumns   = "seq, id, kind, expires_at, key, args"
-	ownWidth     = 6
-)
-
-// insertJobs are the statements for so many jobs that are alike.
-var insertJobs = func() map[int]string {
-	statements := make(map[int]string, len(chunks))
-	shared := make([]string, alikeWidth)
-	for i := range shared {
-		shared[i] = fmt.Sprintf("?%d", i+1)
-	}
-	for _, size := range chunks {
-		rows := make([]string, size)
-		for n := range rows {
-			own := make([]string, ownWidth)
-			for i := range own {
-				own[i] = fmt.Sprintf("?%d", alikeWidth+n*ownWidth+i+1)
-			}
-			rows[n] = "(" + strings.Join(shared, ", ") + ", " + strings.Join(own, ", ") + ")"
-		}
-		statements[size] = "INSERT INTO job (" + alikeColumns + ", " + ownColumns + ") VALUES " + strings.Join(rows, ", ")
-	}
-	return statements
-}()
+// insertJobs are the statements for so many jobs that are alike. Parameters
+// have no numbers: the driver looks a numbered one up by walking all of them.
+var insertJobs = texts{head: "WITH v (seq, id, kind, expires_at, key, args) AS (VALUES ", row: "(?, ?, ?, ?, ?, ?)",
+	tail: `) INSERT INTO job (queue, rank, run_at, max_failures, set_aside_lost, timeout, enqueued_at,
+		seq, id, kind, expires_at, key, args) SELECT ?, ?, ?, ?, ?, ?, ?, seq, id, kind, expires_at, key, args FROM v`}.cache()
 
 // insertReady makes the new jobs' rows in ready from the jobs themselves.
 const insertReady = `INSERT INTO ready (lane, rank, run_at, seq, expires_at)
@@ -83,13 +59,13 @@ func (t *tx) insert(jobs []daybook.Job) error {
 
 func (t *tx) insertAlike(a alike, jobs []daybook.Job, group []int) error {
 	return inChunks(len(group), func(from, size int) error {
-		args := make([]driver.Value, 0, alikeWidth+size*ownWidth)
-		args = append(args, a.queue, a.rank, a.runAt, a.maxFailures, a.setAside, a.timeout, a.enqueuedAt)
+		args := make([]driver.Value, 0, size*6+7)
 		for _, i := range group[from : from+size] {
 			j := &jobs[i]
 			args = append(args, j.Ref, blob(j.ID), j.Kind, null(j.ExpiresAt), nullText(j.Key), string(j.Args))
 		}
-		_, err := t.q.exec(insertJobs[size], args...)
+		_, err := t.q.exec(insertJobs[size], append(args, a.queue, a.rank, a.runAt, a.maxFailures, a.setAside, a.timeout,
+			a.enqueuedAt)...)
 		return err
 	})
 }

@@ -26,6 +26,7 @@ func TestPlans(t *testing.T) {
 		"suspects wait":  suspectsWaiting,
 		"suspects held":  suspectsHeld,
 		"next priority":  nextRank,
+		"next due":       nextDue,
 		"lock":           lockJobs[4],
 		"take away":      deleteReady,
 		"take range":     deleteRange,

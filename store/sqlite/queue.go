@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ func (v *view) Queues(_ context.Context, counted bool) (list []daybook.Queue, er
 	})
 	for i := range list {
 		if err == nil {
-			list[i].Ready, err = v.hasReady(list[i].Ref)
+			err = v.lookAhead(&list[i])
 		}
 	}
 	if err != nil || !counted {
@@ -50,15 +51,33 @@ func (t *tx) Queues(ctx context.Context, counted bool) ([]daybook.Queue, error) 
 	return list, err
 }
 
-// hasReady looks for one eligible job: two seeks a priority, however many wait.
-func (v *view) hasReady(queue int64) (found bool, err error) {
-	err = v.ranks(queue, func(rank int64) (bool, error) {
-		one, err := one(v.q, `SELECT 1 FROM ready WHERE lane = ? AND rank = ? AND run_at <= ?
-			AND (expires_at IS NULL OR expires_at > ?) LIMIT 1`, queue, rank, int64(v.now), int64(v.now))
-		found = one != nil
-		return !found, err
+// nextDue finds the first job of a priority that is due after a time and
+// doesn't expire before it is: one seek, past those that expired.
+const nextDue = `SELECT run_at FROM ready WHERE lane = ? AND rank = ? AND run_at > ?
+	AND (expires_at IS NULL OR expires_at > max(run_at, ?)) ORDER BY run_at, seq LIMIT 1`
+
+// lookAhead finds out whether a queue has an eligible job, and when the next
+// ones become eligible: at most three seeks a priority, however many wait.
+func (v *view) lookAhead(q *daybook.Queue) error {
+	earliest := func(into *daybook.Time, t daybook.Time) {
+		if *into == 0 || t < *into {
+			*into = t
+		}
+	}
+	return v.ranks(q.Ref, func(rank int64) (bool, error) {
+		for after := int64(math.MinInt64); ; after = int64(v.now) {
+			due, err := one(v.q, nextDue, q.Ref, rank, after, int64(v.now))
+			if err != nil || due == nil {
+				return true, err
+			}
+			earliest(&q.Next, at(due))
+			if at(due) > v.now {
+				earliest(&q.NextLater, at(due))
+				return true, nil
+			}
+			q.Ready = true
+		}
 	})
-	return found, err
 }
 
 const nextRank = "SELECT rank FROM ready WHERE lane = ? AND rank > ? ORDER BY rank LIMIT 1"

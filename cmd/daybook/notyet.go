@@ -1,0 +1,35 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// later is a command that people know of and this version doesn't have. It
+// answers that, whatever flags it is given: without it they would be told that
+// there is no such command, or no such flag.
+func later(path, instead string) *cobra.Command {
+	words := strings.Fields(path)
+	return &cobra.Command{
+		Use: words[len(words)-1], Short: "Not in this version yet", Hidden: true, DisableFlagParsing: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // settings don't matter
+		RunE: func(*cobra.Command, []string) error {
+			return notYet("daybook "+path, instead)
+		},
+	}
+}
+
+// addLater adds the commands that aren't in this version yet.
+func addLater(root *cobra.Command) {
+	root.AddCommand(
+		later("serve", "work runs the loops by itself, and work --listen serves health and metrics"),
+		later("relay", "workers on one file hear of each other's jobs at once"),
+		later("inventory", "backlog shows the book's counts"),
+		later("token", "they come with serve"),
+		later("cutover", "enqueue --from takes jobs in from a file"),
+		later("drill", "demo runs faults on a book of its own"),
+		later("bench", "go test -bench . ./store/sqlite measures the store"),
+		later("top", "backlog --watch shows the flows"),
+	)
+}
