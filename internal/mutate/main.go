@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"regexp"
 	"text/tabwriter"
@@ -34,10 +35,31 @@ func main() {
 	os.Exit(run(ctx, match, *list, *limit))
 }
 
+// healthy runs the tests without a mutant: a test that fails anyway would kill
+// them all.
+func healthy(ctx context.Context, match *regexp.Regexp) bool {
+	tried := map[string]bool{}
+	for _, m := range mutants {
+		if tried[m.pkg] || !match.MatchString(m.name) {
+			continue
+		}
+		tried[m.pkg] = true
+		out, err := exec.CommandContext(ctx, "go", "test", "-count=1", m.pkg).CombinedOutput()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "mutate: the tests of %s fail without any mutant:\n%s", m.pkg, out)
+			return false
+		}
+	}
+	return true
+}
+
 func run(ctx context.Context, match *regexp.Regexp, list bool, limit time.Duration) int {
 	table := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "MUTANT\tGUARD REMOVED\tKILLED BY")
 	survivors, ran := 0, 0
+	if !list && !healthy(ctx, match) {
+		return 1
+	}
 	for _, m := range mutants {
 		if !match.MatchString(m.name) {
 			continue
