@@ -34,6 +34,7 @@ func TestWhyOf(t *testing.T) {
 		{"ready", waitingJob(), Queue{}, []Session{other, worker}, "ready", testNow.Add(-time.Minute)},
 		{"ready for one kind", waitingJob(), Queue{}, []Session{picky}, "ready", testNow.Add(-time.Minute)},
 		{"running", runningJob(), Queue{}, nil, "running", testNow.Add(-10 * time.Minute)},
+		{"lapsed", with(runningJob(), func(j *Job) { j.LeaseUntil = testNow }), Queue{}, nil, "lapsed", testNow},
 		{"set aside", endedJob(SetAside, ReasonCrashes), Queue{}, nil, "crashes", testNow.Add(-time.Hour)},
 		{"succeeded", endedJob(Succeeded, ""), Queue{}, nil, "succeeded", testNow.Add(-time.Hour)},
 	} {
@@ -46,6 +47,34 @@ func TestWhyOf(t *testing.T) {
 		}
 		if (w.Safe != nil) != (tt.job.State == SetAside) {
 			t.Errorf("%s: says of retrying %+v", tt.name, w.Safe)
+		}
+	}
+}
+
+// What the sentences must tell, and must not.
+func TestWhySentences(t *testing.T) {
+	failed := func(n int) func(*Job) { return func(j *Job) { j.Failures = n } }
+	lapsed := with(runningJob(), func(j *Job) { j.LeaseUntil = testNow.Add(-time.Minute) })
+	paused := Queue{Name: "mail", Paused: true, PausedAt: testNow, PausedBy: "ada", PausedReason: "Zürich is\ndown"}
+	for _, tt := range []struct {
+		job       Job
+		queue     Queue
+		want, not string
+	}{
+		{lapsed, Queue{}, "ran out at " + lapsed.LeaseUntil.String() + "; the reconciler will take", "runs until"},
+		{runningJob(), Queue{}, "its lease runs until", "ran out"},
+		{with(waitingJob(), due(time.Hour)), Queue{}, "due at", "failed"},
+		{with(waitingJob(), due(time.Hour), failed(1)), Queue{}, "after 1 failed attempt", "attempts"},
+		{with(waitingJob(), due(time.Hour), failed(2)), Queue{}, "after 2 failed attempts", "%"},
+		{waitingJob(), paused, `by "ada", reason "Zürich is\ndown"`, "\n"},
+		{waitingJob(), Queue{Paused: true, PausedBy: "ada"}, `by "ada"`, "reason"},
+		{endedJob(Cancelled, ""), Queue{}, "daybook job revive brings it back", "%"},
+		{endedJob(Expired, ""), Queue{}, "daybook job revive brings it back", "%"},
+		{endedJob(Succeeded, ""), Queue{}, "succeeded since", "revive"},
+	} {
+		got := WhyOf(tt.job, tt.queue, nil, nil, testNow).Sentence
+		if !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {
+			t.Errorf("got %q, want %q in it and not %q", got, tt.want, tt.not)
 		}
 	}
 }

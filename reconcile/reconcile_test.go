@@ -1,9 +1,11 @@
 package reconcile_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -170,6 +172,44 @@ func TestManyProcessesCostOnePass(t *testing.T) {
 		}
 		if upkeeps < 4 || upkeeps > 6 {
 			t.Errorf("%d upkeeps in 5 minutes, want one a minute", upkeeps)
+		}
+	})
+}
+
+// A book that can be read and not written isn't reached again: the log says so
+// once, and says that all is well only after a whole pass.
+func TestLogSaysReachedOnlyAfterAWholePass(t *testing.T) {
+	inBubble(t, func(t *testing.T, book *daybooktest.Book) {
+		own, f := flakyBook(book)
+		var log bytes.Buffer
+		run(t, own, reconcile.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		said := func() (away, again int) {
+			synctest.Wait()
+			return strings.Count(log.String(), "can't reach the database"),
+				strings.Count(log.String(), "reaches the database again")
+		}
+		for _, c := range []struct {
+			name        string
+			broken      func(doing string) bool
+			away, again int
+		}{
+			{"no pass can be taken", func(doing string) bool { return doing == "taking the reconciler's pass" }, 1, 0},
+			{"a step fails", func(doing string) bool { return doing == "expiring jobs" }, 1, 0},
+			{"well", func(string) bool { return false }, 1, 1},
+			{"away", func(string) bool { return true }, 2, 1},
+			{"well again", func(string) bool { return false }, 2, 2},
+		} {
+			f.set(func(doing string) error {
+				if c.broken(doing) {
+					return away(doing)
+				}
+				return nil
+			})
+			after(time.Minute)
+			if away, again := said(); away != c.away || again != c.again {
+				t.Errorf("%s: the log says %d times that it is away and %d times that it is back, want %d and %d:\n%s",
+					c.name, away, again, c.away, c.again, log.String())
+			}
 		}
 	})
 }

@@ -16,7 +16,9 @@ const (
 	ConcurrencyMax     = 10_000
 )
 
-// Config of a worker. Only Queues is required.
+// Config of a worker. Only Queues is required. A worker looks for work when a
+// bell rings, when a waiting job of its queues becomes due (also where Poll says
+// never), and every Poll.
 type Config struct {
 	Queues      []string       // the queues to work on, fairly unless Weights says else
 	Weights     map[string]int // how often a queue is tried first, 1…1000; 1 for those not named
@@ -24,7 +26,7 @@ type Config struct {
 	Concurrency int            // handlers that run at once; 0 is ConcurrencyDefault
 	Lease       time.Duration  // of the session; 0 is daybook.LeaseDefault
 	Grace       time.Duration  // for handlers when the worker stops; 0 is daybook.GraceDefault, less is none
-	Poll        time.Duration  // between looks without a ring, ±20 %; 0 is daybook.PollDefault, less is never: rings and due jobs still begin one
+	Poll        time.Duration  // between looks without a ring, ±20 %; 0 is daybook.PollDefault, less is never
 	Timeout     time.Duration  // run limit of handlers here, where it is shorter than the job's own; 0 is none
 	Drain       bool           // Run returns when nothing is eligible and nothing runs
 	NoLoops     bool           // don't run the reconciler beside the handlers

@@ -94,7 +94,7 @@ func drawBacklog(t *table, b daybook.Backlog) {
 		name += " (paused)"
 	}
 	if b.Oldest > 0 {
-		oldest = time.Duration(b.Oldest * float64(time.Second)).Round(time.Second / 10).String()
+		oldest = shortDuration(time.Duration(b.Oldest * float64(time.Second)).Round(time.Second / 10))
 	}
 	t.row(name, b.Eligible, oldest, b.Later, b.Held, b.Running, b.SetAside, b.Accepted, b.Attempts, b.Succeeded)
 }

@@ -7,7 +7,7 @@ import (
 func (a *app) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
-		Use: "completion SHELL", Short: "Print a script that completes commands in bash, zsh, fish or powershell",
+		Use: "completion bash|zsh|fish|powershell", Short: "Print a script that completes commands in a shell",
 		Example:   example("daybook completion bash > daybook.bash", "daybook completion zsh > _daybook"),
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: shells,

@@ -46,6 +46,7 @@ type fromRun struct {
 	bar     *progressbar.ProgressBar // nil unless somebody watches
 	answer  fromAnswer
 	refused int64
+	untold  []refusedLine // of this batch, to be told in the order of their lines
 
 	batch   []daybook.Request
 	numbers []int64 // of the lines in batch
@@ -96,9 +97,13 @@ func (a *app) progress(size int64, doing string, bytes bool) *progressbar.Progre
 	if !a.watched() {
 		return nil
 	}
-	return progressbar.NewOptions64(size, progressbar.OptionSetWriter(a.stderr),
+	bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(a.stderr),
 		progressbar.OptionSetDescription(doing),
 		progressbar.OptionShowBytes(bytes), progressbar.OptionClearOnFinish())
+	// Else its clock would begin with the first step that is done, and the first
+	// speed be that step's bytes in no time.
+	bar.StartWithoutRender()
+	return bar
 }
 
 func (r *fromRun) all(ctx context.Context) error {
@@ -107,20 +112,11 @@ func (r *fromRun) all(ctx context.Context) error {
 		if errors.Is(err, io.EOF) {
 			return r.flush(ctx)
 		}
-		if daybook.CodeOf(err) == daybook.CodeTooLarge {
-			r.refuse(number, err)
-			continue
-		}
-		if err != nil {
+		if err != nil && daybook.CodeOf(err) != daybook.CodeTooLarge {
 			return err
 		}
-		request, err := daybook.DecodeRequest(line)
-		if err != nil {
-			r.refuse(number, err)
-			continue
-		}
-		r.batch, r.numbers = append(r.batch, request), append(r.numbers, number)
-		if r.bytes += len(line); len(r.batch) >= batchLines || r.bytes >= batchBytes {
+		r.take(line, number, err)
+		if len(r.batch)+len(r.untold) >= batchLines || r.bytes >= batchBytes {
 			if err := r.flush(ctx); err != nil {
 				return err
 			}
@@ -128,10 +124,25 @@ func (r *fromRun) all(ctx context.Context) error {
 	}
 }
 
+// take puts a line into the batch, or refuses it.
+func (r *fromRun) take(line []byte, number int64, err error) {
+	var request daybook.Request
+	if err == nil {
+		request, err = daybook.DecodeRequest(line)
+	}
+	if err != nil {
+		r.refuse(number, err)
+		return
+	}
+	r.batch, r.numbers = append(r.batch, request), append(r.numbers, number)
+	r.bytes += len(line)
+}
+
 // flush enqueues what was collected. A refused line is taken out and the rest
 // tried again, in smaller steps: in a file where every line is refused, the
 // work of one good line isn't done over and over for its neighbours.
 func (r *fromRun) flush(ctx context.Context) error {
+	defer r.tell()
 	at := 0
 	for at < len(r.batch) {
 		n := min(r.step, len(r.batch)-at)
@@ -163,6 +174,19 @@ func (r *fromRun) flush(ctx context.Context) error {
 	return nil
 }
 
+// tell says on standard error which lines were refused since the last time.
+func (r *fromRun) tell() {
+	sortLines(r.untold)
+	for _, line := range r.untold {
+		r.app.note("line %d: %s", line.Line, line.Error)
+	}
+	r.untold = r.untold[:0]
+}
+
+func sortLines(lines []refusedLine) {
+	slices.SortFunc(lines, func(a, b refusedLine) int { return cmp.Compare(a.Line, b.Line) })
+}
+
 func (r *fromRun) count(receipts []daybook.Receipt) {
 	for _, receipt := range receipts {
 		if receipt.Replayed {
@@ -173,28 +197,44 @@ func (r *fromRun) count(receipts []daybook.Receipt) {
 	}
 }
 
-// refuse keeps a refusal for the JSON answer, or tells it at once. Only
-// refusals take memory, and only where they must be reported at the end.
+// refuse keeps a refusal for the JSON answer, or until the lines before it are
+// told too. Only refusals take memory, and only of as many lines as a batch has
+// unless they must be reported at the end.
 func (r *fromRun) refuse(line int64, err error) {
 	r.refused++
-	if !r.app.json() {
-		r.app.note("line %d: %s", line, oneLine(err.Error()))
+	refused := refusedLine{line, daybook.CodeOf(err), oneLine(err.Error())}
+	if r.app.json() {
+		r.answer.Refused = append(r.answer.Refused, refused)
 		return
 	}
-	r.answer.Refused = append(r.answer.Refused, refusedLine{line, daybook.CodeOf(err), oneLine(err.Error())})
+	if r.untold = append(r.untold, refused); len(r.batch) == 0 {
+		r.tell() // nothing before it is undecided
+	}
 }
 
 func (r *fromRun) report() error {
-	slices.SortFunc(r.answer.Refused, func(a, b refusedLine) int { return cmp.Compare(a.Line, b.Line) })
+	sortLines(r.answer.Refused)
 	err := r.app.show(r.answer, func(t *table) {
 		t.head = []string{"ACCEPTED", "REPLAYED", "REFUSED"}
 		t.row(r.answer.Accepted, r.answer.Replayed, r.refused)
 	})
-	if err == nil && r.refused > 0 {
+	if err != nil {
+		return exitError{statusFailed, fmt.Sprintf("%s in the book, but the answer can't be printed: %s",
+			areStored(r.answer), err)}
+	}
+	if r.refused > 0 {
 		err = exitError{statusFailed, fmt.Sprintf("%s refused; correct them and run again",
 			count(r.refused, "line"))}
 	}
 	return err
+}
+
+// areStored says how many lines of a file are in the book.
+func areStored(answer fromAnswer) string {
+	if n := answer.Accepted + answer.Replayed; n != 1 {
+		return count(n, "line") + " are"
+	}
+	return "1 line is"
 }
 
 // stopped says how far the file got before something else than a line failed.

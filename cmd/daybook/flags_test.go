@@ -68,7 +68,7 @@ func TestWrongUsage(t *testing.T) {
 		{"complete", id(1), "--session", id(2), "--generation", "1", "--result", "{"},
 		{"fail", id(1), "--session", id(2), "--generation", "1"},
 		{"release", id(1), "--session", id(2), "--generation", "1", "--in", "-1s"},
-		{"job", "cancel"}, {"job", "cancel", id(1), "--queue", "q"}, {"job", "revive", "--queue", "q"},
+		{"job", "cancel"}, {"job", "cancel", id(1), "--queue", "q"},
 		{"effect", "settle", id(1), "handler"}, {"effect", "settle", id(1), "handler", "--happened", "--absent"},
 		{"effect", "settle", id(1), "handler", "--absent", "--result", "1"},
 		{"queue", "pause"}, {"queue", "pause", "no good"}, {"backlog", "--every", "1ms"}, {"prune", "--keep", "1h"},

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +48,7 @@ func (a *app) jobReviveCommand() *cobra.Command {
 		return book.Revive(ctx, id, by)
 	}
 	cmd := &cobra.Command{
-		Use: "revive ID… | --queue Q …", Short: "Send set-aside, cancelled or expired jobs back to waiting",
+		Use: "revive ID… | --queue Q … [--state S]", Short: "Send set-aside, cancelled or expired jobs back to waiting",
 		Example: example("daybook job revive 01900000-0000-7000-8000-000000000003 --reason 'address corrected'",
 			"daybook job revive --queue mail --reason-code failures --dry-run"),
 	}
@@ -69,10 +71,12 @@ func (a *app) jobUnholdCommand() *cobra.Command {
 
 func (a *app) decisionCommand(cmd *cobra.Command, d *decision) *cobra.Command {
 	d.filter.register(cmd.Flags())
+	state := cmd.Flags().Lookup("state")
+	state.Usage += "; without it a filter finds " + listWords(words(d.states), "and") + " ones only"
 	reasonFlag(cmd, &d.reason)
 	cmd.Flags().BoolVarP(&d.yes, "yes", "y", false,
 		"don't ask before touching what a filter found (default false)")
-	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "only show how many it would touch (default false)")
+	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "only say what it would do (default false)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ids, err := parseIDs(args)
 		given := d.filter.given(cmd.Flags())
@@ -100,6 +104,7 @@ type decided struct {
 	State  daybook.State  `json:"state,omitempty"`
 	Reason daybook.Reason `json:"reason,omitempty"`
 	Asked  daybook.Time   `json:"cancel_requested_at,omitzero"`
+	Would  string         `json:"would,omitempty"` // become this, in a dry run
 	Code   daybook.Code   `json:"code,omitempty"`
 	Error  string         `json:"error,omitempty"`
 }
@@ -123,7 +128,7 @@ func (a *app) decideOnes(ctx context.Context, book *daybook.Book, d *decision, i
 			jobs = append(jobs, decided{ID: id, Code: daybook.CodeOf(err), Error: oneLine(err.Error())})
 			continue
 		}
-		jobs = append(jobs, decided{ID: id, State: job.State, Reason: job.Reason, Asked: job.CancelRequestedAt})
+		jobs = append(jobs, job)
 	}
 	whole := struct {
 		Jobs   []decided `json:"jobs"`
@@ -133,6 +138,8 @@ func (a *app) decideOnes(ctx context.Context, book *daybook.Book, d *decision, i
 		switch {
 		case j.Code != "":
 			t.row(j.ID, j.Code)
+		case j.Would != "":
+			t.row(j.ID, "is "+string(j.State)+", would "+j.Would)
 		case j.Asked != 0:
 			t.row(j.ID, "asked to stop")
 		default:
@@ -146,37 +153,68 @@ func (a *app) decideOnes(ctx context.Context, book *daybook.Book, d *decision, i
 }
 
 func (d *decision) each(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (
-	daybook.Job, error) {
+	decided, error) {
 	if d.dryRun {
-		return book.Job(ctx, id)
+		return d.try(ctx, book, id, by)
 	}
-	return d.one(ctx, book, id, by)
+	job, err := d.one(ctx, book, id, by)
+	return decided{ID: id, State: job.State, Reason: job.Reason, Asked: job.CancelRequestedAt}, err
+}
+
+// try says what a decision would do to a job as it stands: the same move, or
+// the same refusal, and nothing written.
+func (d *decision) try(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (
+	decided, error) {
+	job, err := book.Job(ctx, id)
+	if err != nil {
+		return decided{}, err
+	}
+	var c daybook.Change
+	now := daybook.At(time.Now()) // no rule of these moves asks for the time
+	switch d.move {
+	case daybook.MoveCancel:
+		c, err = job.Cancel(by, d.force, now)
+	case daybook.MoveRevive:
+		c, err = job.Revive(by, now)
+	default:
+		c, err = job.Unhold(by, now)
+	}
+	would := "become " + string(c.Now.State)
+	switch {
+	case d.move == daybook.MoveUnhold:
+		would = "be held no more"
+	case c.Now.State == daybook.Running:
+		would = "be asked to stop"
+	}
+	return decided{ID: id, State: job.State, Reason: job.Reason, Would: would}, err
 }
 
 // bulkAnswer is what came of a filter.
 type bulkAnswer struct {
 	daybook.BulkAnswer
-	DryRun bool `json:"dry_run,omitempty"`
+	States []daybook.State `json:"states"` // that were looked at
+	DryRun bool            `json:"dry_run,omitempty"`
 }
 
 func (a *app) decideMany(ctx context.Context, book *daybook.Book, d *decision) error {
 	filters := d.filters()
 	var whole bulkAnswer
 	for _, f := range filters {
+		whole.States = append(whole.States, f.State)
 		n, err := book.Count(ctx, f)
 		if err != nil {
 			return err
 		}
 		whole.Matched += n
 	}
-	if d.dryRun {
-		whole.DryRun = true
-		return a.show(whole, func(t *table) {
-			t.row(fmt.Sprintf("would %s %s", d.doing, count(whole.Matched, "job")))
-		})
-	}
-	if !d.yes {
-		if err := a.confirm(fmt.Sprintf("This will %s %s.", d.doing, count(whole.Matched, "job"))); err != nil {
+	whole.DryRun = d.dryRun
+	switch found := count(whole.Matched, "job") + d.meant(filters); {
+	case whole.Matched == 0:
+		return a.show(whole, func(t *table) { t.row("0 jobs match" + d.meant(filters)) })
+	case d.dryRun:
+		return a.show(whole, func(t *table) { t.row("would " + d.doing + " " + found) })
+	case !d.yes:
+		if err := a.confirm(fmt.Sprintf("This will %s %s.", d.doing, found)); err != nil {
 			return err
 		}
 	}
@@ -184,7 +222,8 @@ func (a *app) decideMany(ctx context.Context, book *daybook.Book, d *decision) e
 	if err != nil {
 		return err
 	}
-	err = a.show(bulkAnswer{BulkAnswer: answer}, func(t *table) {
+	whole.BulkAnswer = answer
+	err = a.show(whole, func(t *table) {
 		t.head = []string{"MATCHED", "DONE", "REFUSED"}
 		t.row(answer.Matched, answer.Done, answer.Matched-answer.Done)
 	})
@@ -223,6 +262,27 @@ func (a *app) decideAll(ctx context.Context, book *daybook.Book, d *decision, fi
 		_ = bar.Finish()
 	}
 	return sum, nil
+}
+
+// meant says which states a filter without --state looked at, since the
+// command by ids takes others too.
+func (d *decision) meant(filters []daybook.Filter) string {
+	if d.filter.state != "" || d.filter.reason != "" {
+		return ""
+	}
+	states := make([]daybook.State, 0, len(filters))
+	for _, f := range filters {
+		states = append(states, f.State)
+	}
+	return " (" + listWords(words(states), "or") + "; for others give --state)"
+}
+
+// listWords joins words as a sentence does: a, b or c.
+func listWords(list []string, last string) string {
+	if n := len(list) - 1; n > 0 {
+		return strings.Join(list[:n], ", ") + " " + last + " " + list[n]
+	}
+	return strings.Join(list, "")
 }
 
 // filters are the searches of a decision: one for each state that it can be

@@ -135,7 +135,8 @@ func TestDecideByFilter(t *testing.T) {
 	}
 	c.state(1, daybook.Waiting)
 	c.stdin = "y\n"
-	if s := c.want(statusDone, "job", "cancel", "--queue", "mail", "--reason", "off"); !strings.Contains(s.err, "cancel 3 jobs. [y/N]") {
+	const asked = "This will cancel 3 jobs (running, set_aside or waiting; for others give --state). [y/N]"
+	if s := c.want(statusDone, "job", "cancel", "--queue", "mail", "--reason", "off"); !strings.Contains(s.err, asked) {
 		t.Errorf("got %q, want the question", s.err)
 	}
 	for n := range 3 {

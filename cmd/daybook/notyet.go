@@ -29,7 +29,7 @@ func addLater(root *cobra.Command) {
 		later("token", "they come with serve"),
 		later("cutover", "enqueue --from takes jobs in from a file"),
 		later("drill", "demo runs faults on a book of its own"),
-		later("bench", "go test -bench . ./store/sqlite measures the store"),
+		later("bench", "demo -o json tells jobs_per_second"),
 		later("top", "backlog --watch shows the flows"),
 	)
 }

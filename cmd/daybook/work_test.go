@@ -172,6 +172,9 @@ func TestWorkListen(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer response.Body.Close()
+		if got := response.Header.Get("Content-Security-Policy"); got != "default-src 'none'" {
+			t.Errorf("%s: got Content-Security-Policy %q, want one that allows nothing", path, got)
+		}
 		body, err := io.ReadAll(response.Body)
 		if err != nil {
 			t.Fatal(err)

@@ -18,10 +18,10 @@ import (
 // what the flag library says, which shows its insides.
 func flagProblem(err error) string {
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return "--" + e.GetFlag().Name + " " + valueProblem(e)
+		return "--" + e.GetFlag().Name + ": " + valueProblem(e)
 	}
 	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		return "--" + e.GetFlag().Name + " wants a value"
+		return "--" + e.GetFlag().Name + ": wants a value"
 	}
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := "--" + e.GetSpecifiedName()

@@ -33,7 +33,8 @@ type Welcome struct {
 // each mail: a folder with one file per key.
 type postOffice struct{ dir string }
 
-// Send hands a mail over. The same key again is the same mail.
+// Send hands a mail over, and prints that it went out. The same key again is
+// the same mail, and prints nothing.
 func (p postOffice) Send(ctx context.Context, to, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -50,7 +51,10 @@ func (p postOffice) Send(ctx context.Context, to, key string) error {
 		return err
 	}
 	_, err = f.WriteString(mail)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err == nil {
+		fmt.Println("welcomed", to)
+	}
+	return err
 }
 
 func main() {

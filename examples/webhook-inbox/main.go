@@ -49,6 +49,7 @@ func run(ctx context.Context, path, listen, secret string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Printf("taking deliveries on http://%s/github\n", ln.Addr())
 	return serve(ctx, book, ln, secret)
 }
 
