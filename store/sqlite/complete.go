@@ -15,8 +15,10 @@ var (
 		tail: `) SELECT o.seq, o.queue, v.id FROM v CROSS JOIN job j ON j.id = v.id
 			CROSS JOIN owned o ON o.seq = j.seq AND o.generation = v.generation AND o.session = ?
 			WHERE NOT EXISTS (SELECT 1 FROM effect e WHERE e.seq = j.seq AND e.state = 'open')`}.cache()
-	insertCompleted = texts{head: `INSERT INTO ended (seq, generation, through, session, outcome, claimed_at, ended_at, started_at)
-		SELECT seq, generation, generation, session, 1, claimed_at, ?, started_at FROM owned WHERE seq IN (`, row: "?", tail: ")"}.cache()
+	insertCompleted = texts{head: `INSERT INTO ended
+		(seq, generation, through, session, outcome, claimed_at, ended_at, started_at)
+		SELECT seq, generation, generation, session, 1, claimed_at, ?, started_at
+		FROM owned WHERE seq IN (`, row: "?", tail: ")"}.cache()
 	deleteCompleted = texts{head: "DELETE FROM owned WHERE seq IN (", row: "?", tail: ")"}.cache()
 )
 

@@ -16,7 +16,8 @@ type alike struct {
 // have no numbers: the driver looks a numbered one up by walking all of them.
 var insertJobs = texts{head: "WITH v (seq, id, kind, expires_at, key, args) AS (VALUES ", row: "(?, ?, ?, ?, ?, ?)",
 	tail: `) INSERT INTO job (queue, rank, run_at, max_failures, set_aside_lost, timeout, enqueued_at,
-		seq, id, kind, expires_at, key, args) SELECT ?, ?, ?, ?, ?, ?, ?, seq, id, kind, expires_at, key, args FROM v`}.cache()
+		seq, id, kind, expires_at, key, args)
+		SELECT ?, ?, ?, ?, ?, ?, ?, seq, id, kind, expires_at, key, args FROM v`}.cache()
 
 // insertReady makes the new jobs' rows in ready from the jobs themselves.
 const insertReady = `INSERT INTO ready (lane, rank, run_at, seq, expires_at)
@@ -41,7 +42,8 @@ func (t *tx) insert(jobs []daybook.Job) error {
 			return err
 		}
 		j.Ref = num(last) + int64(i) + 1
-		a := alike{queue, rank(j.Priority), int64(j.RunAt), int64(j.MaxFailures), 0, j.Timeout.Microseconds(), int64(j.EnqueuedAt)}
+		a := alike{queue, rank(j.Priority), int64(j.RunAt), int64(j.MaxFailures), 0, j.Timeout.Microseconds(),
+			int64(j.EnqueuedAt)}
 		if j.OnLost == daybook.LostSetAside {
 			a.setAside = 1
 		}
