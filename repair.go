@@ -294,14 +294,16 @@ func (b *Book) TakePass(ctx context.Context, every time.Duration) (bool, error) 
 	return mine, err
 }
 
-// RingEligible rings every queue that has eligible work, once each, and returns
-// how many.
+// RingEligible rings every queue that has eligible work, or a job that becomes
+// eligible before idle workers poll again, once each, and returns how many. Who
+// hears the ring too early learns when to look (see [Book.NextDue]).
 func (b *Book) RingEligible(ctx context.Context) (int, error) {
 	rings := ringer{}
 	err := b.read(ctx, "looking for eligible work", func(v View) error {
 		queues, err := v.Queues(ctx, false)
 		for _, q := range queues {
-			if q.Ready && !q.Paused {
+			soon := q.NextLater != 0 && q.NextLater.Sub(v.Now()) <= PollDefault
+			if (q.Ready || soon) && !q.Paused {
 				rings.add(q.Name)
 			}
 		}

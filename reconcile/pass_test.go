@@ -44,6 +44,12 @@ func TestPassRepairs(t *testing.T) {
 		{"eligible", func(t *testing.T, book *daybooktest.Book) daybook.ID {
 			return enqueue(t, book, daybook.Request{})
 		}, reconcile.Report{Rung: 1}, daybook.Waiting},
+		{"eligible before the next poll", func(t *testing.T, book *daybooktest.Book) daybook.ID {
+			return enqueue(t, book, daybook.Request{In: 10*time.Second + daybook.PollDefault})
+		}, reconcile.Report{Rung: 1}, daybook.Waiting},
+		{"eligible after the next poll", func(t *testing.T, book *daybooktest.Book) daybook.ID {
+			return enqueue(t, book, daybook.Request{In: 11*time.Second + daybook.PollDefault})
+		}, reconcile.Report{}, daybook.Waiting},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, book *daybooktest.Book) {
