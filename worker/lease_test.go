@@ -124,6 +124,12 @@ func TestNothingBeginsWithoutALease(t *testing.T) {
 		worker.Handle(p.Worker, "fast", func(context.Context, *worker.Claim[none]) error { return nil })
 		worker.Handle(p.Worker, "slow", func(context.Context, *worker.Claim[none]) error {
 			slow.Add(1)
+			for range 300 { // others must wait for the slot before the book goes away
+				if p.Stats().Waiting > 0 {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
 			p.cut()
 			time.Sleep(3 * time.Second) // past the lease, deaf
 			return nil

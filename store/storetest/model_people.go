@@ -138,8 +138,22 @@ func (m *model) pause(t *rapid.T) {
 
 func (m *model) resume(t *rapid.T) {
 	queue := rapid.SampledFrom([]string{"q", "r"}).Draw(t, "queue")
+	err := m.w.book.Resume(m.w.ctx, queue, someone)
+	if !m.knows(queue) {
+		if daybook.CodeOf(err) != daybook.CodeNotFound {
+			m.w.Errorf("resume of queue %s that nobody named yet: got %v, want not_found", queue, err)
+		}
+		return
+	}
 	m.paused[queue] = false
-	m.w.ok(m.w.book.Resume(m.w.ctx, queue, someone))
+	m.w.ok(err)
+}
+
+// knows reports whether anything named the queue before.
+func (m *model) knows(queue string) bool {
+	_, counted := m.counts[queue]
+	_, paused := m.paused[queue]
+	return counted || paused
 }
 
 func (m *model) restored(*rapid.T) {
