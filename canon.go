@@ -117,7 +117,7 @@ func (p *jsonReader) value(depth int) error {
 	case c == '"':
 		s, err := p.str()
 		if err == nil && p.canon {
-			p.out = strconv.AppendQuote(p.out, s)
+			p.out = strconv.AppendQuote(p.out, string(s))
 		}
 		return err
 	case c == '-' || c >= '0' && c <= '9':
@@ -233,10 +233,11 @@ func (p *jsonReader) key(seen *keySet) (string, error) {
 	if p.pos == len(p.doc) || p.doc[p.pos] != '"' {
 		return "", p.bad("wants a key at byte %d", p.pos)
 	}
-	key, err := p.str()
+	name, err := p.str()
 	if err != nil {
 		return "", err
 	}
+	key := string(name)
 	p.path[len(p.path)-1] = key
 	if !seen.add(key) {
 		return "", p.bad("has this key twice")
@@ -278,8 +279,9 @@ func (k *keySet) add(key string) bool {
 	return true
 }
 
-// str reads a string and returns it unescaped.
-func (p *jsonReader) str() (string, error) {
+// str reads a string and returns it unescaped; without escapes it is part of
+// the document and no copy.
+func (p *jsonReader) str() ([]byte, error) {
 	p.pos++
 	start := p.pos
 	for p.pos < len(p.doc) {
@@ -291,21 +293,21 @@ func (p *jsonReader) str() (string, error) {
 		case c == '\\':
 			return p.escaped(start)
 		case c < 0x20:
-			return "", p.bad("has a bare control character in a string at byte %d", p.pos)
+			return nil, p.bad("has a bare control character in a string at byte %d", p.pos)
 		}
 		p.pos++
 	}
-	return "", p.bad("has a string without an end")
+	return nil, p.bad("has a string without an end")
 }
 
-func (p *jsonReader) valid(s []byte) (string, error) {
+func (p *jsonReader) valid(s []byte) ([]byte, error) {
 	if !utf8.Valid(s) {
-		return "", p.bad("has a string that is not UTF-8")
+		return nil, p.bad("has a string that is not UTF-8")
 	}
-	return string(s), nil
+	return s, nil
 }
 
-func (p *jsonReader) escaped(start int) (string, error) {
+func (p *jsonReader) escaped(start int) ([]byte, error) {
 	out := append([]byte(nil), p.doc[start:p.pos]...)
 	for p.pos < len(p.doc) {
 		c := p.doc[p.pos]
@@ -314,18 +316,18 @@ func (p *jsonReader) escaped(start int) (string, error) {
 		case c == '"':
 			return p.valid(out)
 		case c < 0x20:
-			return "", p.bad("has a bare control character in a string at byte %d", p.pos-1)
+			return nil, p.bad("has a bare control character in a string at byte %d", p.pos-1)
 		case c != '\\':
 			out = append(out, c)
 			continue
 		}
 		r, err := p.escape()
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		out = utf8.AppendRune(out, r)
 	}
-	return "", p.bad("has a string without an end")
+	return nil, p.bad("has a string without an end")
 }
 
 const simpleEscapes, simpleRunes = `"\/bfnrt`, "\"\\/\b\f\n\r\t"

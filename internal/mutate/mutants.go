@@ -56,7 +56,7 @@ var mutants = []mutant{
 	{"sql-complete-effect", "the set of completions spares open effects", "store/sqlite/complete.go",
 		"e.state = 'open')`", "e.state = 'shut')`", store, ""},
 	{"sql-complete-count", "the set of completions is all or nothing", "store/sqlite/complete.go",
-		"len(byID) != size", "false", store, ""},
+		"len(set.seqs) != len(successes)", "false", store, ""},
 	{"sql-leave-owner", "leaving running names the owner", "store/sqlite/save.go",
 		`"DELETE FROM owned WHERE seq = ? AND generation = ? AND session = ?"`,
 		`"DELETE FROM owned WHERE seq = ? AND ? > 0 AND ? > 0"`, store, ""},

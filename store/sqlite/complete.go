@@ -31,70 +31,74 @@ func (t *tx) Complete(_ context.Context, session daybook.ID, successes []daybook
 	if err != nil || n == 0 {
 		return false, err
 	}
-	if _, err := t.q.exec("SAVEPOINT hot"); err != nil {
+	set := completion{tx: t, successes: successes, seqs: make([]driver.Value, 0, len(successes)), queues: map[int64]int64{}}
+	for i := range successes {
+		if len(successes[i].Result) > 0 {
+			set.byID = make(map[daybook.ID]int64, len(successes))
+			break
+		}
+	}
+	if err := inChunks(len(successes), func(from, size int) error {
+		return set.find(n, successes[from:from+size])
+	}); err != nil || len(set.seqs) != len(successes) {
 		return false, err
 	}
-	moved := map[int64]int64{}
-	all := true
-	err = inChunks(len(successes), func(from, size int) error {
-		if all {
-			all, err = t.completeChunk(n, successes[from:from+size], moved)
-		}
-		return err
-	})
-	if err != nil {
+	if err := inChunks(len(set.seqs), func(from, size int) error {
+		return set.move(set.seqs[from : from+size])
+	}); err != nil {
 		return false, err
 	}
-	if !all {
-		if _, err := t.q.exec("ROLLBACK TO hot"); err != nil {
-			return false, err
-		}
+	for queue, count := range set.queues {
+		t.count(queue, daybook.Counts{Running: -count, Succeeded: count}, false)
 	}
-	for queue, count := range moved {
-		if all {
-			t.count(queue, daybook.Counts{Running: -count, Succeeded: count}, false)
-		}
-	}
-	_, err = t.q.exec("RELEASE hot")
-	return all, err
+	return true, set.setResults()
 }
 
-func (t *tx) completeChunk(session int64, successes []daybook.Outcome, moved map[int64]int64) (bool, error) {
-	size := len(successes)
-	named := make([]driver.Value, 0, size*2+1)
-	for i := range successes {
-		named = append(named, blob(successes[i].Job), successes[i].Owner.Generation)
+// completion is one set under way.
+type completion struct {
+	*tx
+	successes []daybook.Outcome
+	seqs      []driver.Value       // the rows found
+	queues    map[int64]int64      // how many of each queue
+	byID      map[daybook.ID]int64 // nil when no success has a result
+}
+
+// find adds the rows that a chunk names.
+func (c *completion) find(session int64, chunk []daybook.Outcome) error {
+	named := make([]driver.Value, 0, len(chunk)*2+1)
+	for i := range chunk {
+		named = append(named, blob(chunk[i].Job), chunk[i].Owner.Generation)
 	}
-	seqs := make([]driver.Value, 1, size+1)
-	seqs[0] = int64(t.now)
-	byID := make(map[daybook.ID]int64, size)
-	err := t.q.rows(findCompleted[size], append(named, session), func(row []driver.Value) error {
-		seqs = append(seqs, row[0])
-		byID[id(row[2])] = num(row[0])
-		moved[num(row[1])]++
+	return c.q.rows(findCompleted[len(chunk)], append(named, session), func(row []driver.Value) error {
+		c.seqs = append(c.seqs, row[0])
+		c.queues[num(row[1])]++
+		if c.byID != nil {
+			c.byID[id(row[2])] = num(row[0])
+		}
 		return nil
 	})
-	if err != nil || len(byID) != size {
-		return false, err
+}
+
+// move moves rows from owned to ended.
+func (c *completion) move(seqs []driver.Value) error {
+	if _, err := c.q.exec(insertCompleted[len(seqs)], append([]driver.Value{int64(c.now)}, seqs...)...); err != nil {
+		return err
 	}
-	if _, err := t.q.exec(insertCompleted[size], seqs...); err != nil {
-		return false, err
+	removed, err := c.q.exec(deleteCompleted[len(seqs)], seqs...)
+	if err != nil {
+		return err
 	}
-	if err := t.setResults(successes, byID); err != nil {
-		return false, err
-	}
-	removed, err := t.q.exec(deleteCompleted[size], seqs[1:]...)
-	return removed == int64(size), err
+	return sure(removed, int64(len(seqs)), "completions")
 }
 
 // setResults adds the results that there are. Most handlers have none.
-func (t *tx) setResults(successes []daybook.Outcome, byID map[daybook.ID]int64) error {
-	for i := range successes {
-		o := &successes[i]
+func (c *completion) setResults() error {
+	for i := range c.successes {
+		o := &c.successes[i]
 		if len(o.Result) == 0 {
 			continue
 		}
-		if _, err := t.q.exec(setResult, string(o.Result), byID[o.Job], o.Owner.Generation); err != nil {
+		if _, err := c.q.exec(setResult, string(o.Result), c.byID[o.Job], o.Owner.Generation); err != nil {
 			return err
 		}
 	}

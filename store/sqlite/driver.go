@@ -31,6 +31,7 @@ func (c connector) Driver() driver.Driver                        { return &sqlit
 type conn struct {
 	raw   driver.Conn
 	stmts map[string]driver.Stmt
+	args  []driver.NamedValue
 }
 
 func connect(ctx context.Context, c driver.Connector) (*conn, error) {
@@ -54,12 +55,15 @@ func (c *conn) prepared(query string) (driver.Stmt, error) {
 	return s, err
 }
 
-func named(args []driver.Value) []driver.NamedValue {
-	out := make([]driver.NamedValue, len(args))
+// named puts arguments into the form that drivers take. The list is the
+// connection's own and lives until its next statement: the driver has bound the
+// values by then.
+func (c *conn) named(args []driver.Value) []driver.NamedValue {
+	c.args = c.args[:0]
 	for i, a := range args {
-		out[i] = driver.NamedValue{Ordinal: i + 1, Value: a}
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
 	}
-	return out
+	return c.args
 }
 
 func (c *conn) exec(query string, args ...driver.Value) (int64, error) {
@@ -67,7 +71,7 @@ func (c *conn) exec(query string, args ...driver.Value) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := s.(driver.StmtExecContext).ExecContext(context.Background(), named(args))
+	r, err := s.(driver.StmtExecContext).ExecContext(context.Background(), c.named(args))
 	if err != nil {
 		return 0, err
 	}
@@ -79,7 +83,7 @@ func (c *conn) rows(query string, args []driver.Value, each func([]driver.Value)
 	if err != nil {
 		return err
 	}
-	r, err := s.(driver.StmtQueryContext).QueryContext(context.Background(), named(args))
+	r, err := s.(driver.StmtQueryContext).QueryContext(context.Background(), c.named(args))
 	if err != nil {
 		return err
 	}

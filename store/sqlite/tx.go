@@ -140,7 +140,7 @@ func (t *tx) makeQueue(name string) (int64, error) {
 
 // chunk sizes of multi-row statements: few distinct texts, so that each is
 // prepared once.
-var chunks = []int{64, 16, 4, 1}
+var chunks = []int{500, 100, 20, 5, 1}
 
 // inChunks cuts n rows into the sizes that statements are prepared for.
 func inChunks(n int, do func(from, size int) error) error {

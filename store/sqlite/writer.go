@@ -156,6 +156,17 @@ func (s *Store) commit(group []*write, answers []error) error {
 			continue // its caller gave it up
 		}
 		w.started = true
+		if len(group) == 1 {
+			if err := w.fn(t); err != nil {
+				c.exec("ROLLBACK") // alone, it needs no savepoint: all goes
+				if isFault(err) {
+					return s.broken(err)
+				}
+				answers[i] = err
+				return nil
+			}
+			break
+		}
 		var fault error
 		if answers[i], fault = t.run(w); fault != nil {
 			c.exec("ROLLBACK")
