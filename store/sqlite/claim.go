@@ -49,15 +49,55 @@ type claiming struct {
 	suspects driver.Value // nil when it has no suspect waiting
 }
 
-// save carries claims out.
-func (k *claiming) save(changes []daybook.Change) error {
-	for _, c := range changes {
+// save carries claims out, all of the queue at hand. Those found in one run of
+// ready, with nothing passed over but expired rows, leave it as one range.
+func (k *claiming) save(changes []daybook.Change, run bool) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	claims := make([]*daybook.Change, len(changes))
+	for i := range changes {
+		c := &changes[i]
+		claims[i] = c
 		k.jobs = append(k.jobs, c.Now)
 		if c.Now.Suspect() {
 			k.grant.Suspects++
 		}
 	}
-	return k.tx.save(changes)
+	queue, err := k.queueNumber(k.queue)
+	if err != nil {
+		return err
+	}
+	counts := changes[0].Delta()
+	for _, n := range counts.Fields() {
+		*n *= int64(len(changes))
+	}
+	k.count(queue, counts, false)
+	if run && len(claims) >= rangeLeast {
+		err = k.unreadyRun(claims)
+	} else {
+		err = k.unreadyAll(claims)
+	}
+	if err != nil {
+		return err
+	}
+	return k.saveClaims(claims)
+}
+
+// unreadyRun takes a run away in one statement; the count tells when something
+// else stood in it.
+func (k *claiming) unreadyRun(claims []*daybook.Change) error {
+	first, err := k.readyKey(claims[0].Was)
+	if err != nil {
+		return err
+	}
+	last := claims[len(claims)-1].Was
+	n, err := k.q.exec(deleteRange+" AND (expires_at IS NULL OR expires_at > ?)",
+		append(first, int64(last.RunAt), last.Ref, int64(k.now))...)
+	if err != nil {
+		return err
+	}
+	return sure(n, int64(len(claims)), "waiting jobs")
 }
 
 // fromQueue takes up to most jobs from one queue, by priority, then by when
@@ -84,7 +124,7 @@ func (k *claiming) fromQueue(name string, most int) error {
 			return false, err
 		}
 		most -= len(changes)
-		return most > 0, k.save(changes)
+		return most > 0, k.save(changes, k.suspects == nil && len(k.Kinds) == 0)
 	})
 }
 
@@ -126,7 +166,7 @@ func (k *claiming) oldest(queue int64, most int) error {
 		}
 		return c.Was.Suspect() && suspects > 1
 	})
-	return k.save(all[:min(most, len(all))])
+	return k.save(all[:min(most, len(all))], false)
 }
 
 // candidateColumns are what most waiting jobs are made of. The last tells those

@@ -11,16 +11,22 @@ var (
 	// findCompleted finds the rows that a set of successes names: by id,
 	// generation and session, and without an open effect. What Job.Complete
 	// refuses isn't among them. The next two statements name the rows found.
-	findCompleted = texts{head: "WITH v (id, generation) AS (VALUES ", row: "(?, ?)",
-		tail: `) SELECT o.seq, o.queue, v.id FROM v CROSS JOIN job j ON j.id = v.id
-			CROSS JOIN owned o ON o.seq = j.seq AND o.generation = v.generation AND o.session = ?
-			WHERE NOT EXISTS (SELECT 1 FROM effect e WHERE e.seq = j.seq AND e.state = 'open')`}.cache()
+	findCompleted = findTexts("o.seq, o.queue").cache()
+	// findNamed also tells which row is whose, for those with a result.
+	findNamed       = findTexts("o.seq, o.queue, v.id").cache()
 	insertCompleted = texts{head: `INSERT INTO ended
 		(seq, generation, through, session, outcome, claimed_at, ended_at, started_at)
 		SELECT seq, generation, generation, session, 1, claimed_at, ?, started_at
 		FROM owned WHERE seq IN (`, row: "?", tail: ")"}.cache()
 	deleteCompleted = texts{head: "DELETE FROM owned WHERE seq IN (", row: "?", tail: ")"}.cache()
 )
+
+func findTexts(columns string) texts {
+	return texts{head: "WITH v (id, generation) AS (VALUES ", row: "(?, ?)",
+		tail: ") SELECT " + columns + ` FROM v CROSS JOIN job j ON j.id = v.id
+			CROSS JOIN owned o ON o.seq = j.seq AND o.generation = v.generation AND o.session = ?
+			WHERE NOT EXISTS (SELECT 1 FROM effect e WHERE e.seq = j.seq AND e.state = 'open')`}
+}
 
 const setResult = "UPDATE ended SET result = ? WHERE seq = ? AND generation = ?"
 
@@ -69,7 +75,11 @@ func (c *completion) find(session int64, chunk []daybook.Outcome) error {
 	for i := range chunk {
 		named = append(named, blob(chunk[i].Job), chunk[i].Owner.Generation)
 	}
-	return c.q.rows(findCompleted[len(chunk)], append(named, session), func(row []driver.Value) error {
+	query := findCompleted[len(chunk)]
+	if c.byID != nil {
+		query = findNamed[len(chunk)]
+	}
+	return c.q.rows(query, append(named, session), func(row []driver.Value) error {
 		c.seqs = append(c.seqs, row[0])
 		c.queues[num(row[1])]++
 		if c.byID != nil {

@@ -110,6 +110,9 @@ func (t *tx) saveCallClaims(call []driver.Value, claims []*daybook.Change) error
 	})
 }
 
+// rangeLeast is from how many rows on a range is worth its statements.
+const rangeLeast = 8
+
 // deleteRange takes a run of neighbours away: claims come in the order of ready.
 const deleteRange = `DELETE FROM ready WHERE lane = ? AND rank = ? AND (run_at, seq) >= (?, ?) AND (run_at, seq) <= (?, ?)`
 
@@ -121,7 +124,7 @@ func (t *tx) unreadyAll(claims []*daybook.Change) error {
 		for n < len(claims) && neighbours(&claims[n-1].Was, &claims[n].Was) {
 			n++
 		}
-		if n < 8 {
+		if n < rangeLeast {
 			if err := t.unready(claims[0].Was); err != nil {
 				return err
 			}
