@@ -347,7 +347,8 @@ func (r *Renewal) sort(s Session, owned []Job, claims []ClaimRef) (unlisted []Jo
 }
 
 // Started records that handlers of these claims begin, in one write. It
-// answers which of them the session no longer owns.
+// answers which of them the session no longer owns; those were fenced, like
+// any other late write, and are kept as evidence.
 func (b *Book) Started(ctx context.Context, session ID, claims []ClaimRef) (lost []ClaimRef, err error) {
 	err = b.write(ctx, "recording starts", func(tx Tx) error {
 		lost = nil
@@ -366,7 +367,14 @@ func (b *Book) Started(ctx context.Context, session ID, claims []ClaimRef) (lost
 		}
 		return tx.SaveOwned(ctx, begun)
 	})
-	return lost, err
+	if err != nil {
+		return lost, err
+	}
+	refusals := make([]Refusal, len(lost))
+	for i, c := range lost {
+		refusals[i] = Refusal{Job: c.Job, Generation: c.Generation, Session: session, Operation: "start"}
+	}
+	return lost, b.keepRefusals(ctx, refusals)
 }
 
 func refIDs(claims []ClaimRef) []ID {

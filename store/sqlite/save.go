@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/daybookdev/daybook"
@@ -450,14 +451,15 @@ func (t *tx) SaveOwned(_ context.Context, jobs []daybook.Job) error {
 
 // SaveCall remembers what a claim call was given.
 func (t *tx) SaveCall(_ context.Context, call daybook.ID, s daybook.Session, jobs []daybook.Job) error {
-	given := make([][2]int64, len(jobs))
+	given := append(make([]byte, 0, 16*len(jobs)+2), '[')
 	for i, j := range jobs {
-		given[i] = [2]int64{j.Ref, j.Generation}
+		if i > 0 {
+			given = append(given, ',')
+		}
+		given = strconv.AppendInt(append(given, '['), j.Ref, 10)
+		given = append(strconv.AppendInt(append(given, ','), j.Generation, 10), ']')
 	}
-	doc, err := json.Marshal(given)
-	if err != nil {
-		return fmt.Errorf("writing a call: %w", err)
-	}
-	_, err = t.q.exec("INSERT INTO call (id, session, at, given) VALUES (?, ?, ?, ?)", blob(call), s.Ref, int64(t.now), string(doc))
+	_, err := t.q.exec("INSERT INTO call (id, session, at, given) VALUES (?, ?, ?, ?)", blob(call), s.Ref, int64(t.now),
+		string(append(given, ']')))
 	return err
 }

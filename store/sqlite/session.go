@@ -22,10 +22,21 @@ func scanSession(row []driver.Value) (daybook.Session, error) {
 	if len(row) > 14 {
 		s.Running = int(num(row[14]))
 	}
-	if err := json.Unmarshal(raw(row[12]), &s.Queues); err != nil {
-		return s, err
+	var err error
+	if s.Queues, err = scanNames(row[12]); err == nil {
+		s.Kinds, err = scanNames(row[13])
 	}
-	return s, json.Unmarshal(raw(row[13]), &s.Kinds)
+	return s, err
+}
+
+// scanNames reads a list of names. Most sessions are read for every batch of
+// jobs and have short or no lists.
+func scanNames(v driver.Value) (names []string, err error) {
+	doc := text(v)
+	if doc == "[]" {
+		return nil, nil
+	}
+	return names, json.Unmarshal([]byte(doc), &names)
 }
 
 // withoutCount leaves out the last of sessionColumns, which scans owned.
@@ -78,11 +89,8 @@ func (v *view) sessionNumber(id daybook.ID) (int64, error) {
 			return n, nil
 		}
 	}
-	s, found, err := v.session("id = ?", blob(id))
-	if found && v.sessions != nil {
-		v.sessions[s.Ref] = s
-	}
-	return s.Ref, err
+	n, err := one(v.q, "SELECT n FROM session WHERE id = ?", blob(id))
+	return num(n), err
 }
 
 // Sessions lists sessions, the newest first.
@@ -91,6 +99,9 @@ func (v *view) Sessions(_ context.Context, f daybook.SessionFilter) (list []dayb
 		s, found, err := v.session("id = ?", blob(f.ID))
 		if err != nil || !found {
 			return nil, err
+		}
+		if v.sessions != nil {
+			v.sessions[s.Ref] = s
 		}
 		return []daybook.Session{s}, nil
 	}

@@ -202,8 +202,15 @@ func (m *model) start(t *rapid.T) {
 	j, there := m.jobs[g.ref.Job]
 	next, refused := j.Started(daybook.Owner{Session: g.session, Generation: g.ref.Generation}, m.w.clock.time())
 	same(m.w, "lost", len(lost) == 1, refused != nil || !there)
-	if refused == nil && there {
+	switch {
+	case !there:
+	case refused == nil:
 		m.jobs[j.ID] = next
+	default: // a late write like any other: kept as evidence
+		if m.refusals[j.ID] == nil {
+			m.refusals[j.ID] = map[refusalKey]bool{}
+		}
+		m.refusals[j.ID][refusalKey{g.ref.Generation, g.session, "start"}] = true
 	}
 }
 
