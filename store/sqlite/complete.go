@@ -37,7 +37,8 @@ func (t *tx) Complete(_ context.Context, session daybook.ID, successes []daybook
 	if err != nil || n == 0 {
 		return false, err
 	}
-	set := completion{tx: t, successes: successes, seqs: make([]driver.Value, 0, len(successes)), queues: map[int64]int64{}}
+	set := completion{tx: t, successes: successes, seqs: make([]driver.Value, 0, len(successes)),
+		queues: map[int64]int64{}}
 	for i := range successes {
 		if len(successes[i].Result) > 0 {
 			set.byID = make(map[daybook.ID]int64, len(successes))
