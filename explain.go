@@ -175,7 +175,7 @@ func TimelineOf(j Job, h History) []Event {
 	events := []Event{accepted}
 	if h.Key != nil && h.Key.Replays > 0 {
 		events = append(events, Event{At: h.Key.LastReplayAt, What: "replayed",
-			Detail: fmt.Sprintf("the same request came %d more times; this was the last", h.Key.Replays)})
+			Detail: again(h.Key.Replays)})
 	}
 	for _, a := range h.Attempts {
 		events = append(events, a.events()...)
@@ -194,6 +194,14 @@ func TimelineOf(j Job, h History) []Event {
 	events = append(events, h.Events...)
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return events
+}
+
+// again says how often a request was repeated.
+func again(n int64) string {
+	if n == 1 {
+		return "the same request came once more"
+	}
+	return fmt.Sprintf("the same request came %d more times; this was the last", n)
 }
 
 func (a Attempt) events() []Event {
