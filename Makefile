@@ -19,6 +19,6 @@ mutate: ## take guards out one at a time; a test must fail for each
 bench: ## measure beside the bare driver and other systems
 	go -C bench run . -sqlite
 memory: ## peak memory of a large enqueue beside a small one
-	go test -count=1 -v -run Memory ./cmd/daybook -memory
+	go test -count=1 -v -run Memory ./cmd/daybook
 fuzz: ## fuzz each input for half a minute
 	@go test -list '^Fuzz' . | grep ^Fuzz | xargs -I{} go test -run '^$$' -fuzz '^{}$$' -fuzztime 30s -fuzzminimizetime 1x .

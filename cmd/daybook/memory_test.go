@@ -3,7 +3,6 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,15 +11,10 @@ import (
 	"testing"
 )
 
-var measure = flag.Bool("memory", false, "measure the peak memory of enqueue --from with many lines")
-
 // A file of two hundred thousand lines takes about the memory of one of two
 // thousand.
 func TestEnqueueFromMemory(t *testing.T) {
 	few, many := 2_000, 200_000
-	if !*measure {
-		t.Skip("slow; give -memory to measure")
-	}
 	small, large := peakOf(t, few), peakOf(t, many)
 	t.Logf("peak with %d lines: %d KiB; with %d lines: %d KiB", few, small, many, large)
 	if large*10 > small*12 {
