@@ -18,7 +18,7 @@ func (b *Book) Enqueue(ctx context.Context, r Request) (Receipt, error) {
 	return receipts[0], nil
 }
 
-// EnqueueMany accepts up to BatchMax jobs in one transaction: all or none. A
+// EnqueueMany accepts up to EnqueueMax jobs in one transaction: all or none. A
 // refusal names the request by its index; see [BatchError].
 func (b *Book) EnqueueMany(ctx context.Context, requests []Request) ([]Receipt, error) {
 	jobs, err := PrepareMany(requests)
@@ -76,9 +76,9 @@ func (e *BatchError) Unwrap() error { return e.Err }
 // bytes together. A single request's refusal comes back bare; in a batch it is
 // a [BatchError].
 func PrepareMany(requests []Request) ([]NewJob, error) {
-	if len(requests) > BatchMax {
+	if len(requests) > EnqueueMax {
 		return nil, &Error{Code: CodeTooLarge, Field: "jobs",
-			Text: fmt.Sprintf("at most %d in one call, got %d", BatchMax, len(requests))}
+			Text: fmt.Sprintf("at most %d in one call, got %d", EnqueueMax, len(requests))}
 	}
 	jobs := make([]NewJob, len(requests))
 	total := 0
@@ -90,8 +90,8 @@ func PrepareMany(requests []Request) ([]NewJob, error) {
 			}
 			return nil, &BatchError{Index: i, Err: err}
 		}
-		if total += len(n.Job.Args); total > BatchBytesMax {
-			return nil, tooLarge("jobs", BatchBytesMax, total)
+		if total += len(n.Job.Args); total > EnqueueBytesMax {
+			return nil, tooLarge("jobs", EnqueueBytesMax, total)
 		}
 		jobs[i] = n
 	}

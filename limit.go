@@ -25,10 +25,13 @@ const (
 	ReasonMax = 1024
 	// EffectsMax bounds the effects of one job.
 	EffectsMax = 1000
-	// BatchMax bounds the jobs of one enqueue call, claims of one claim call
+	// EnqueueMax bounds the jobs of one EnqueueMany, and EnqueueBytesMax their
+	// args together, in bytes: a transaction that a database takes in stride.
+	EnqueueMax, EnqueueBytesMax = 100_000, 256 << 20
+	// BatchMax bounds the jobs of one request for a batch, claims of one claim call
 	// and outcomes of one finish call.
 	BatchMax = 10_000
-	// BatchBytesMax bounds the args of one enqueue call together, in bytes.
+	// BatchBytesMax bounds the args of one request for a batch together, in bytes.
 	BatchBytesMax = 32 << 20
 	// ProgressMax bounds an owner's progress note, in bytes.
 	ProgressMax = 4 << 10

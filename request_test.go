@@ -248,18 +248,18 @@ func TestPrepareMany(t *testing.T) {
 	if err != nil || len(jobs) != 2 || jobs[0].Job.ID == jobs[1].Job.ID {
 		t.Errorf("two equal requests without a key: got %d jobs, %v, want two with their own ids", len(jobs), err)
 	}
-	if _, err := PrepareMany(make([]Request, BatchMax+1)); CodeOf(err) != CodeTooLarge ||
-		err.Error() != "jobs: at most 10000 in one call, got 10001" {
+	if _, err := PrepareMany(make([]Request, EnqueueMax+1)); CodeOf(err) != CodeTooLarge ||
+		err.Error() != "jobs: at most 100000 in one call, got 100001" {
 		t.Errorf("too many: got %v", err)
 	}
 	large := goodRequest()
 	large.Args = json.RawMessage(`"` + strings.Repeat("x", ArgsMax-2) + `"`)
-	batch := make([]Request, BatchBytesMax/ArgsMax)
+	batch := make([]Request, EnqueueBytesMax/ArgsMax)
 	for i := range batch {
 		batch[i] = large
 	}
 	if _, err := PrepareMany(append(batch, good)); CodeOf(err) != CodeTooLarge {
-		t.Errorf("a batch past 32 MiB: got %v, want too_large", err)
+		t.Errorf("a batch past 256 MiB: got %v, want too_large", err)
 	}
 }
 

@@ -146,11 +146,11 @@ func tooLargeRefused(w *world) {
 }
 
 func fullBatches(w *world) {
-	requests := make([]daybook.Request, daybook.BatchMax, daybook.BatchMax+1)
+	requests := make([]daybook.Request, daybook.BatchMax)
 	for i := range requests {
 		requests[i] = request(daybook.Request{})
 	}
-	_, err := w.book.EnqueueMany(w.ctx, append(requests, requests[0]))
+	_, err := w.book.EnqueueMany(w.ctx, make([]daybook.Request, daybook.EnqueueMax+1))
 	w.refused(err, daybook.CodeTooLarge)
 	receipts, err := w.book.EnqueueMany(w.ctx, requests)
 	w.ok(err)
