@@ -67,8 +67,18 @@ func (b *Book) EndSession(ctx context.Context, id ID) error {
 		if !found {
 			return Fail(CodeNotFound, "no session %s", id)
 		}
+		ids := make([]ID, len(jobs))
+		for i, j := range jobs {
+			ids[i] = j.ID
+		}
+		if jobs, err = tx.Lock(ctx, ids); err != nil {
+			return err
+		}
 		changes := make([]Change, 0, len(jobs))
 		for _, j := range jobs {
+			if j.Session != id {
+				continue // it ended between the two looks
+			}
 			c, err := j.Release(Owner{id, j.Generation}, 0, tx.Now())
 			if err != nil {
 				return err
@@ -171,6 +181,14 @@ func (b *Book) Claim(ctx context.Context, r ClaimRequest) (Claimed, error) {
 	}
 	var out Claimed
 	err := b.write(ctx, "claiming", func(tx Tx) error {
+		if claimer, ok := tx.(Claimer); ok && r.Job.IsZero() {
+			var plain bool
+			var err error
+			if out, plain, err = claimer.ClaimSet(ctx, r); err != nil || plain {
+				out.Full = len(out.Jobs) == r.Limit
+				return err
+			}
+		}
 		s, jobs, found, err := tx.Claims(ctx, ClaimsOf{Call: r.Call})
 		if err != nil {
 			return err

@@ -79,6 +79,15 @@ type Completer interface {
 	Complete(ctx context.Context, session ID, successes []Outcome) (all bool, err error)
 }
 
+// Claimer is a Tx that carries out a whole claim call as one set: it finds the
+// session, claims, and remembers the call, exactly as the steps of Tx would. It
+// answers false, and has changed nothing, when the call wants the steps: it was
+// made before, or the session is unknown, ended, quiet, or below half of its
+// lease. It is not asked for a job that a message named.
+type Claimer interface {
+	ClaimSet(ctx context.Context, r ClaimRequest) (claimed Claimed, plain bool, err error)
+}
+
 // View is one snapshot of the book.
 type View interface {
 	// Now is the database's clock, fixed for the transaction.
