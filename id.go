@@ -3,7 +3,6 @@ package daybook
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"time"
 )
 
@@ -50,7 +49,17 @@ func ParseID(s string) (ID, error) {
 func (id ID) IsZero() bool { return id == ID{} }
 
 func (id ID) String() string {
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	var text [36]byte
+	hex.Encode(text[:8], id[:4])
+	text[8] = '-'
+	hex.Encode(text[9:13], id[4:6])
+	text[13] = '-'
+	hex.Encode(text[14:18], id[6:8])
+	text[18] = '-'
+	hex.Encode(text[19:23], id[8:10])
+	text[23] = '-'
+	hex.Encode(text[24:], id[10:])
+	return string(text[:])
 }
 
 // MarshalText writes the 36 character form.
