@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"relay":             {"root"},
 	"worker":            {"root", "reconcile"},
 	"store/sqlite":      {"root", "bell/local"}, // its default bell
-	"store/postgres":    {"root"},
+	"store/postgres":    {"root", "bell/local"}, // its default bell
 	"store/storetest":   {"root", "check", "reconcile"},
 	"bell/local":        {"root"},
 	"bell/belltest":     {"root"},
@@ -30,11 +30,13 @@ var mayImport = map[string][]string{
 	"examples/webhooks": {},
 	"internal/tidy":     {"root"},
 	"internal/mutate":   {},
+	"internal/pgtest":   {},
+	"internal/proxy":    {},
 }
 
 // inTests may be imported by any package's tests.
 var inTests = []string{"root", "bell/belltest", "bell/local", "check", "daybooktest", "examples/webhooks",
-	"reconcile", "store/sqlite", "store/storetest", "worker"}
+	"internal/pgtest", "internal/proxy", "reconcile", "store/sqlite", "store/storetest", "worker"}
 
 // seesAll lists who wires everything together.
 var seesAll = []string{"cmd/daybook", "drill"}

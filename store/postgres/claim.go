@@ -1,0 +1,163 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+const claimJobs = `SELECT seq, id, queue, rank, kind, args, generation, enqueued_at, run_at, expires_at, max_failures,
+	set_aside_lost, timeout, key, failures, crashes, first_claimed_at, origin, effects, header
+	FROM daybook.claim_jobs($1::text::uuid, $2::text::uuid, $3::bigint, $4::text[], $5::text[], $6::int, $7::boolean,
+	$8::bigint, $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::boolean)`
+
+// claiming is one claim call.
+type claiming struct {
+	session     daybook.ID
+	call        any // nil when it isn't to be remembered
+	incarnation any // nil when nobody has looked at the session yet
+	queues      []string
+	kinds       []string
+	limit       int
+	oldest      bool
+}
+
+// ClaimSet carries out a whole claim call as one set.
+func (t *tx) ClaimSet(_ context.Context, r daybook.ClaimRequest) (out daybook.Claimed, plain bool, err error) {
+	a, err := t.claim(claiming{session: r.Session, call: r.Call.String(), queues: r.Queues, kinds: r.Kinds, limit: r.Limit,
+		oldest: r.Oldest})
+	if err != nil || a.head == nil {
+		return out, false, err
+	}
+	out.Jobs, out.Full = a.jobs, a.more
+	out.Session, err = a.head.session(r.Session)
+	return out, true, err
+}
+
+// Claim finds eligible jobs and gives them to the session.
+func (t *tx) Claim(_ context.Context, c daybook.Claiming) ([]daybook.Job, error) {
+	a, err := t.claim(claiming{session: c.Session.ID, incarnation: c.Incarnation, queues: c.Queues, kinds: c.Kinds,
+		limit: c.Limit, oldest: c.Oldest})
+	return a.jobs, err
+}
+
+// claim makes one call. Of very many queues it asks those that have work.
+func (t *tx) claim(c claiming) (a answer, err error) {
+	tour := t.s.tours.begin(c.queues, t.s.opts.Now != nil)
+	if tour != nil {
+		if err := tour.look(t); err != nil {
+			return a, err
+		}
+		c.queues = tour.next()
+	}
+	look := t.s.marks.begin(c, t.s.opts.Now != nil)
+	a, err = t.claimFrom(c, look.hints)
+	look.end(a)
+	if err != nil || a.head == nil {
+		return a, err
+	}
+	if t.at == 0 {
+		t.at = daybook.Time(a.head.Now)
+	}
+	if tour != nil {
+		a.more = tour.end(c, a)
+	}
+	return a, nil
+}
+
+// answer is what claim_jobs answers; no header is that it changed nothing.
+type answer struct {
+	head *header
+	jobs []daybook.Job
+	more bool // queues that weren't asked have work too
+}
+
+// header is what a claim call says once. Times and spans are microseconds.
+type header struct {
+	Now       int64   `json:"now"`
+	Lanes     []int64 `json:"lanes"`     // parallel to the queues; 0 is paused or unknown
+	LookedAt  int     `json:"looked_at"` // queues that the call got to
+	Looked    int64   `json:"looked"`    // what finding took
+	Gaps      int64   `json:"gaps"`      // what looking for unknown ranks took of it
+	N         int64   `json:"n"`
+	Worker    string  `json:"worker"`
+	Lease     int64   `json:"lease"`
+	StartedAt int64   `json:"started_at"`
+	RenewedAt int64   `json:"renewed_at"`
+	ExpiresAt int64   `json:"expires_at"`
+	MarkedAt  int64   `json:"marked_at"`
+	Renewals  int64   `json:"renewals"`
+	Starts    bool    `json:"starts"`
+	Quiet     bool    `json:"quiet"`
+	Queues    string  `json:"queues"` // JSON lists, as they are stored
+	Kinds     string  `json:"kinds"`
+}
+
+func (t *tx) claimFrom(c claiming, m hints) (a answer, err error) {
+	var kinds any
+	if len(c.kinds) > 0 {
+		kinds = c.kinds
+	}
+	args := []any{c.session.String(), c.call, c.incarnation, c.queues, kinds, int64(c.limit), c.oldest, t.nowOrNull(),
+		m.ends, m.ranks, m.runAts, m.seqs, m.gaps}
+	names := map[int64]string{}
+	err = t.rows(claimJobs, args, func(row []any) error {
+		if a.head == nil {
+			a.head = &header{}
+			err := json.Unmarshal([]byte(text(row[19])), a.head)
+			for i, lane := range a.head.Lanes {
+				names[lane] = c.queues[i]
+			}
+			a.jobs = make([]daybook.Job, 0, min(c.limit, 1000))
+			return err
+		}
+		j, err := a.head.job(row, names, c.session)
+		a.jobs = append(a.jobs, j)
+		return err
+	})
+	return a, err
+}
+
+// job reads one claimed job, as Job.Claim makes it.
+func (h *header) job(row []any, queues map[int64]string, session daybook.ID) (daybook.Job, error) {
+	j := daybook.Job{Ref: num(row[0]), ID: id(row[1]), Queue: queues[num(row[2])], Priority: priority(num(row[3])),
+		Kind: text(row[4]), Args: raw(row[5]), State: daybook.Running, Generation: num(row[6]), EnqueuedAt: at(row[7]),
+		RunAt: at(row[7]), MaxFailures: daybook.MaxFailuresDefault, OnLost: daybook.LostRetry, Timeout: daybook.TimeoutDefault,
+		Session: session, Worker: h.Worker, LeaseUntil: daybook.Time(h.ExpiresAt), ClaimedAt: daybook.Time(h.Now),
+		FirstClaimedAt: daybook.Time(h.Now), GrantedAt: h.Renewals}
+	if row[8] != nil {
+		j.RunAt = at(row[8])
+	}
+	j.ExpiresAt, j.Key, j.Failures, j.Crashes = at(row[9]), text(row[13]), int(num(row[14])), int(num(row[15]))
+	if row[10] != nil {
+		j.MaxFailures = int(num(row[10]))
+	}
+	if truth(row[11]) {
+		j.OnLost = daybook.LostSetAside
+	}
+	if row[12] != nil {
+		j.Timeout = time.Duration(num(row[12])) * time.Microsecond
+	}
+	if row[16] != nil {
+		j.FirstClaimedAt = at(row[16])
+	}
+	scanEffects(&j, text(row[18]))
+	if row[17] == nil {
+		return j, nil
+	}
+	j.Origin = &daybook.Origin{}
+	return j, json.Unmarshal(raw(row[17]), j.Origin)
+}
+
+// session is the session that the call was for.
+func (h *header) session(id daybook.ID) (s daybook.Session, err error) {
+	s = daybook.Session{ID: id, Worker: h.Worker, Lease: time.Duration(h.Lease) * time.Microsecond,
+		StartedAt: daybook.Time(h.StartedAt), RenewedAt: daybook.Time(h.RenewedAt), ExpiresAt: daybook.Time(h.ExpiresAt),
+		MarkedAt: daybook.Time(h.MarkedAt), Renewals: h.Renewals, Starts: h.Starts, Quiet: h.Quiet, Ref: h.N}
+	if s.Queues, err = scanNames(h.Queues); err == nil {
+		s.Kinds, err = scanNames(h.Kinds)
+	}
+	return s, err
+}

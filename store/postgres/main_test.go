@@ -1,0 +1,9 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/daybookdev/daybook/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }

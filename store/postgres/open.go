@@ -1,0 +1,193 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/bell/local"
+)
+
+// Options of a PostgreSQL book. The zero value works.
+type Options struct {
+	Book daybook.Options // log, hook, and the bell: nil is one inside this process
+	// Schema is where the book is; "" is SchemaDefault.
+	Schema string
+	// Conns bounds the connections for the book's own short transactions; 0 is
+	// ConnsDefault, and fewer than ConnsMin are refused: a renewal must never
+	// wait for the completions.
+	Conns int
+	// TxConns bounds those that ClaimTx holds while a handler's transaction
+	// runs; 0 is TxConnsDefault. They are apart, so that handlers can't use up
+	// what keeps their own leases.
+	TxConns int
+	// Patience bounds one round trip, so that a database that takes requests
+	// and never answers holds nobody up; 0 is PatienceDefault.
+	Patience time.Duration
+	// Now replaces the database's clock, for tests: every transaction sets it.
+	Now func() time.Time
+	// Fault is called around each round trip, for tests: before it, and then
+	// with did after it. Its error is the trip's, and breaks the connection.
+	Fault func(call string, did bool) error
+}
+
+// The defaults.
+const (
+	ConnsDefault, ConnsMin = 10, 3
+	TxConnsDefault         = 10
+	PatienceDefault        = 30 * time.Second
+	// busyAfter is how long a write waits for a row that somebody else holds.
+	busyAfter = "2s"
+)
+
+// Store is a book in PostgreSQL as a daybook.Store. Open makes one inside a
+// Book.
+type Store struct {
+	schema schema
+	opts   Options
+	pool   *pgxpool.Pool // the book's own short transactions
+	txs    *pgxpool.Pool // ClaimTx
+	where  string        // host, port and database, without secrets
+	pooled atomic.Bool   // a pooler stands between: no prepared statements
+	marks  marks
+	tours  tours
+	once   sync.Once
+	closed atomic.Bool
+}
+
+var (
+	_ daybook.Store     = (*Store)(nil)
+	_ daybook.Inspector = (*Store)(nil)
+)
+
+// Open opens the book at a postgres:// URL, whose schema must be there (see
+// Up). Nothing keeps the book from being opened by many processes at once. The
+// caller closes the book.
+func Open(ctx context.Context, url string, o Options) (*daybook.Book, error) {
+	s, err := newStore(url, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ready(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	if o.Book.Bell == nil {
+		o.Book.Bell = local.New()
+	}
+	return daybook.New(s, o.Book), nil
+}
+
+// newStore makes the pools and asks nothing of the database.
+func newStore(url string, o Options) (*Store, error) {
+	if o.Schema == "" {
+		o.Schema = SchemaDefault
+	}
+	if err := checkSchema(o.Schema); err != nil {
+		return nil, err
+	}
+	if o.Conns == 0 {
+		o.Conns = ConnsDefault
+	}
+	if o.TxConns == 0 {
+		o.TxConns = TxConnsDefault
+	}
+	if o.Patience == 0 {
+		o.Patience = PatienceDefault
+	}
+	if o.Conns < ConnsMin {
+		return nil, daybook.Invalid("conns", "wants at least %d, so that renewals have one, got %d", ConnsMin, o.Conns)
+	}
+	s := &Store{schema: schema(o.Schema), opts: o}
+	var err error
+	if s.pool, err = s.connect(url, o.Conns); err != nil {
+		return nil, err
+	}
+	if s.txs, err = s.connect(url, o.TxConns); err != nil {
+		s.pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) connect(url string, conns int) (*pgxpool.Pool, error) {
+	c, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, daybook.Invalid("db", "is not a PostgreSQL URL like postgres://user@host/database: %s", redact(err, url))
+	}
+	at := c.ConnConfig
+	s.where = fmt.Sprintf("%s:%d/%s", at.Host, at.Port, at.Database)
+	if at.RuntimeParams["application_name"] == "" {
+		at.RuntimeParams["application_name"] = "daybook"
+	}
+	if at.ConnectTimeout == 0 {
+		at.ConnectTimeout = s.opts.Patience
+	}
+	if at.ValidateConnect == nil {
+		// A node that can't be written to is not the book's.
+		at.ValidateConnect = refuseReadOnly
+	}
+	chosen := at.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
+	c.MaxConns = int32(conns)
+	c.MaxConnIdleTime = time.Minute
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if chosen {
+			return nil
+		}
+		return s.lookForPooler(ctx, conn)
+	}
+	return pgxpool.NewWithConfig(context.Background(), c)
+}
+
+// ready checks that the schema is one that this program knows, and that the
+// database is the one that it was.
+func (s *Store) ready(ctx context.Context) error {
+	if err := s.checkVersion(ctx); err != nil {
+		return err
+	}
+	return s.Write(ctx, "opening the book", func(t daybook.Tx) error {
+		_, err := t.(*tx).one("SELECT daybook.note_origin()")
+		return err
+	})
+}
+
+// Describe says what the store is, for logs.
+func (s *Store) Describe() string {
+	if s.schema == SchemaDefault {
+		return "postgres://" + s.where
+	}
+	return "postgres://" + s.where + " schema " + s.schema.quoted()
+}
+
+// Schema is the name of the schema that the book is in.
+func (s *Store) Schema() string { return string(s.schema) }
+
+// Close waits for running writes and lets go of the database. Twice is
+// harmless.
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		s.closed.Store(true)
+		s.pool.Close()
+		s.txs.Close()
+	})
+	return nil
+}
+
+func closedError() error {
+	return daybook.Fail(daybook.CodeUnavailable, "the book is closed")
+}
+
+// of finds the PostgreSQL store under a book.
+func of(book *daybook.Book) (*Store, error) {
+	s, ok := book.Store().(*Store)
+	if !ok {
+		return nil, daybook.Invalid("db", "is not a PostgreSQL book but %s", fmt.Sprintf("%.64s", book.Store().Describe()))
+	}
+	return s, nil
+}

@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/pgtest"
+	"github.com/daybookdev/daybook/store/storetest"
+)
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, o storetest.Options) *daybook.Book {
+		return openBook(t, pgtest.SharedURL(t), bookName(o.Path), Options{Now: o.Now, Fault: o.Fault,
+			Book: daybook.Options{Hook: o.Hook, Bell: o.Bell}})
+	})
+}
+
+// bookName is the schema for a path of the suite; no path is a new one.
+func bookName(path string) string {
+	if path == "" {
+		return "book " + daybook.NewID().String()
+	}
+	sum := sha256.Sum256([]byte(path))
+	return "book " + hex.EncodeToString(sum[:16])
+}
+
+var (
+	making sync.Mutex
+	made   = map[string]bool{}
+)
+
+// openBook opens the book in a schema, which is made at its first opening and
+// dropped when that test ends.
+func openBook(t *testing.T, url, schema string, o Options) *daybook.Book {
+	t.Helper()
+	o.Schema = schema
+	if o.Book.Log == nil {
+		o.Book.Log = quiet()
+	}
+	making.Lock()
+	defer making.Unlock()
+	if !made[schema] {
+		quiet := o
+		quiet.Fault = nil
+		if _, err := Up(t.Context(), url, quiet, nil); err != nil {
+			t.Fatalf("%v: %v", err, errors.Unwrap(err))
+		}
+		made[schema] = true
+		t.Cleanup(func() { drop(t, url, schema) })
+	}
+	book, err := Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatalf("%v: %v", err, errors.Unwrap(err))
+	}
+	t.Cleanup(func() { book.Close() })
+	return book
+}
+
+// drop takes a book away, in pieces that fit a server's table of locks.
+func drop(t *testing.T, url, name string) {
+	t.Helper()
+	if _, err := pgtest.Psql(url, "SET client_min_messages = error; DROP SCHEMA "+schema(name).quoted()+" CASCADE"); err != nil {
+		t.Error(err)
+	}
+}
+
+// dsn adds a setting to a URL.
+func dsn(url, setting string) string {
+	if strings.Contains(url, "?") {
+		return url + "&" + setting
+	}
+	return url + "?" + setting
+}

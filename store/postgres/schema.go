@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/daybookdev/daybook"
+)
+
+// SchemaDefault is the schema that a book is kept in.
+const SchemaDefault = "daybook"
+
+// schema is a schema's name. Statements are written with the word daybook; in
+// another schema it is replaced.
+type schema string
+
+var (
+	ourName  = regexp.MustCompile(`\bdaybook\.`)
+	replaced sync.Map // schema and query → query
+)
+
+// in puts a statement into the schema.
+func (s schema) in(query string) string {
+	if s == SchemaDefault {
+		return query
+	}
+	type key struct {
+		s     schema
+		query string
+	}
+	if known, ok := replaced.Load(key{s, query}); ok {
+		return known.(string)
+	}
+	put := strings.ReplaceAll(s.quoted(), "$", "$$") + "."
+	text := ourName.ReplaceAllString(query, put)
+	replaced.Store(key{s, query}, text)
+	return text
+}
+
+func (s schema) quoted() string { return pgx.Identifier{string(s)}.Sanitize() }
+
+// checkSchema holds a schema's name to PostgreSQL's limit.
+func checkSchema(name string) error {
+	if name == "" || len(name) > 63 || strings.ContainsRune(name, 0) {
+		return daybook.Invalid("schema", "wants 1–63 bytes, got %d", len(name))
+	}
+	return nil
+}

@@ -1,0 +1,405 @@
+-- The fast path: enqueue, claim and complete, each one call for as many jobs
+-- as there are. What they do is what NewJob.Enqueue, Job.Claim and Job.Complete
+-- of the domain decide for every single job; storetest holds them to it.
+--
+-- Rows of ready are never updated, and those of owned only under their lock, so
+-- "lock, then delete by ctid in a later statement" misses no row. Nothing joins
+-- by anything but a nested loop into an index: each function sets its planner's
+-- switches itself, so that no plan can flip as tables grow, whoever calls it.
+
+-- The numbers of queues by name. Missing ones are made, in one order, so that
+-- two callers can't deadlock, and read in a later statement: a rival's may have
+-- been committed meanwhile.
+CREATE OR REPLACE FUNCTION daybook.make_queues(names text[]) RETURNS int[] LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+    numbers int[];
+BEGIN
+    FOR try IN 1..2 LOOP
+        SELECT array_agg(q.n) INTO numbers FROM unnest(names) u(name)
+            LEFT JOIN LATERAL (SELECT w.n FROM daybook.queue w WHERE w.name = u.name OFFSET 0) q ON true;
+        EXIT WHEN array_position(numbers, NULL) IS NULL;
+        INSERT INTO daybook.queue (name) SELECT DISTINCT u.name COLLATE "C" FROM unnest(names, numbers) u(name, n)
+            WHERE u.n IS NULL ORDER BY 1 ON CONFLICT DO NOTHING;
+    END LOOP;
+    RETURN numbers;
+END $$;
+
+-- Accepts jobs in the order given. queues are names, and which says by number
+-- (from 1) the queue of each job; no list is the first for all. A list that is
+-- NULL, or an element that is, stands for the default. run_ats is not before,
+-- delays not before now plus this.
+CREATE OR REPLACE FUNCTION daybook.insert_jobs(now_at bigint, queues text[], which int[], ids uuid[], kinds text[], args text[],
+    ranks int[], run_ats bigint[], delays bigint[], expires bigint[], max_failures int[], aside boolean[], timeouts bigint[],
+    keys text[]) RETURNS void LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+    SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_variable
+DECLARE
+    latest CONSTANT bigint := 253402300799999999; -- TimeMax
+    lanes  int[] := daybook.make_queues(queues);
+BEGIN
+    now_at := coalesce(now_at, daybook.clock());
+    WITH j AS (
+        INSERT INTO daybook.job (enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures, set_aside_lost,
+            timeout, key)
+        SELECT now_at, u.id, lanes[coalesce(u.which, 1)], coalesce(u.rank, -1), u.kind, u.args,
+            nullif(greatest(now_at, u.run_at, CASE WHEN u.delay IS NOT NULL THEN least(now_at + coalesce(u.delay, 0), latest) END), now_at), u.expires_at, u.max_failures,
+            CASE WHEN u.aside THEN true END, u.timeout, u.key
+        FROM unnest(ids, which, kinds, args, ranks, run_ats, delays, expires, max_failures, aside, timeouts, keys)
+            u(id, which, kind, args, rank, run_at, delay, expires_at, max_failures, aside, timeout, key)
+        RETURNING job.seq, job.queue, job.rank, coalesce(job.run_at, job.enqueued_at) AS run_at, job.kind, job.expires_at),
+    r AS (INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, expires_at)
+        SELECT j.run_at, j.seq, j.queue, j.rank, j.kind, j.expires_at FROM j)
+    INSERT INTO daybook.outbox (at, queue, ring, waiting, accepted)
+        SELECT now_at, j.queue, bool_or(j.run_at <= now_at), count(*), count(*) FROM j GROUP BY j.queue;
+END $$;
+
+-- Takes up to most eligible jobs out of one lane: by rank, then by when they
+-- became eligible, then by arrival; oldest leaves ranks out of it. suspects says
+-- that the caller may have one suspect.
+--
+-- It steps from rank to rank by loose probes of the index, and never walks over
+-- rows that aren't due. Marks say from where on to look in ranks that are known
+-- (ascending); other ranks are looked for between them, if gaps says so.
+CREATE OR REPLACE FUNCTION daybook.take_ready(lane int, most int, oldest boolean, suspects boolean, now_at bigint, kinds text[],
+    mark_ranks int[], mark_run_ats bigint[], mark_seqs bigint[], gaps boolean,
+    OUT seqs bigint[], OUT ledgers boolean[], OUT suspect bigint, OUT gap_time interval) LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+    past   CONSTANT int := 32768;
+    mark   int := 1;
+    known  int;          -- the rank of the mark, or past
+    rank   int := -32769;
+    probed int;
+    run_at bigint;       -- where to begin in the rank
+    seq    bigint;
+    begun  timestamptz;
+    found  record;
+    places tid[] := '{}';
+    dues   bigint[] := '{}';
+    crashy boolean[] := '{}';
+BEGIN
+    seqs := '{}';
+    ledgers := '{}';
+    gap_time := '0';
+    LOOP
+        known := coalesce(mark_ranks[mark], past);
+        run_at := NULL;
+        IF gaps AND rank < known - 1 THEN
+            begun := clock_timestamp();
+            SELECT r.rank, r.run_at, r.seq INTO probed, run_at, seq FROM daybook.ready r
+                WHERE r.lane = lane AND r.rank > rank AND r.rank < known ORDER BY r.rank, r.run_at, r.seq LIMIT 1;
+            gap_time := gap_time + (clock_timestamp() - begun);
+        END IF;
+        IF run_at IS NOT NULL THEN
+            rank := probed;
+        ELSE
+            EXIT WHEN known = past;
+            rank := known;
+            run_at := mark_run_ats[mark];
+            seq := mark_seqs[mark];
+            mark := mark + 1;
+        END IF;
+        CONTINUE WHEN run_at > now_at;
+        IF NOT (oldest OR suspects) THEN
+            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs, array_agg(f.ledger) AS ledgers INTO found
+            FROM (SELECT r.ctid AS place, r.seq, r.ledger FROM daybook.ready r
+                WHERE r.lane = lane AND r.rank = rank AND (r.run_at, r.seq) >= (run_at, seq) AND r.run_at <= now_at
+                    AND (r.expires_at IS NULL OR r.expires_at > now_at) AND NOT r.suspect
+                    AND (kinds IS NULL OR r.kind = ANY (kinds))
+                ORDER BY r.run_at, r.seq LIMIT most - cardinality(seqs) FOR UPDATE SKIP LOCKED) f;
+        ELSE
+            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs, array_agg(f.ledger) AS ledgers,
+                array_agg(f.run_at) AS dues, array_agg(f.suspect) AS crashy, max(f.seq) FILTER (WHERE f.suspect) AS suspect
+            INTO found FROM daybook.ready_in_rank(lane, rank, run_at, seq, now_at, kinds,
+                CASE WHEN oldest THEN most ELSE most - cardinality(seqs) END, suspects) f;
+            dues := dues || found.dues;
+            crashy := crashy || found.crashy;
+            IF found.suspect IS NOT NULL AND NOT oldest THEN
+                suspect := found.suspect;
+                suspects := false;
+            END IF;
+        END IF;
+        CONTINUE WHEN found.seqs IS NULL;
+        places := places || found.places;
+        seqs := seqs || found.seqs;
+        ledgers := ledgers || found.ledgers;
+        EXIT WHEN cardinality(seqs) >= most AND NOT oldest;
+    END LOOP;
+    IF oldest AND seqs <> '{}' THEN
+        SELECT array_agg(f.place), array_agg(f.seq), array_agg(f.ledger), max(f.seq) FILTER (WHERE f.suspect)
+        INTO places, seqs, ledgers, suspect
+        FROM (SELECT * FROM (SELECT u.*, row_number() OVER (PARTITION BY u.suspect ORDER BY u.run_at, u.seq) AS nth
+                FROM unnest(places, seqs, ledgers, dues, crashy) u(place, seq, ledger, run_at, suspect)) u
+            WHERE u.nth = 1 OR NOT u.suspect ORDER BY u.run_at, u.seq LIMIT most) f;
+    END IF;
+    DELETE FROM daybook.ready r WHERE r.ctid = ANY (places);
+END $$;
+
+-- Locks the first eligible jobs of one rank, a suspect in its own place among
+-- them, in order. It may lock one more than it answers; that one stays.
+CREATE OR REPLACE FUNCTION daybook.ready_in_rank(lane int, rank int, begin_at bigint, begin_seq bigint, now_at bigint, kinds text[],
+    most int, suspects boolean) RETURNS TABLE (place tid, seq bigint, run_at bigint, ledger boolean, suspect boolean)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+BEGIN
+    RETURN QUERY SELECT * FROM (
+        SELECT * FROM (SELECT r.ctid, r.seq, r.run_at, r.ledger, false FROM daybook.ready r
+            WHERE r.lane = lane AND r.rank = rank AND (r.run_at, r.seq) >= (begin_at, begin_seq) AND r.run_at <= now_at
+                AND (r.expires_at IS NULL OR r.expires_at > now_at) AND NOT r.suspect
+                AND (kinds IS NULL OR r.kind = ANY (kinds))
+            ORDER BY r.run_at, r.seq LIMIT most FOR UPDATE SKIP LOCKED) a
+        UNION ALL
+        SELECT * FROM (SELECT r.ctid, r.seq, r.run_at, r.ledger, true FROM daybook.ready r
+            WHERE r.lane = lane AND r.rank = rank AND r.run_at <= now_at
+                AND (r.expires_at IS NULL OR r.expires_at > now_at) AND r.suspect
+                AND (kinds IS NULL OR r.kind = ANY (kinds))
+            ORDER BY r.run_at, r.seq LIMIT suspects::int FOR UPDATE SKIP LOCKED) b) f
+        ORDER BY 3, 2 LIMIT most;
+END $$;
+
+-- Gives up to most eligible jobs to a session. No row is the answer that it has
+-- changed nothing because the call wants a closer look: it was made before, or
+-- the session is unknown, ended, quiet, or below half of its lease. A caller that
+-- has looked (incarnation isn't NULL) gets jobs all the same. The first row has
+-- nothing but the header: what else there is to say, as JSON.
+--
+-- Each queue gives a fair share first and then whatever there is; of more than
+-- 64 queues, 64 after 64. kinds NULL is every kind, call NULL is not remembered.
+-- Marks are those of take_ready, one queue's after the other's: mark_ends has,
+-- for each queue, how many there are up to and with its own.
+CREATE OR REPLACE FUNCTION daybook.claim_jobs(session uuid, call uuid, incarnation bigint, queues text[], kinds text[], most int,
+    oldest boolean, now_at bigint, mark_ends int[], mark_ranks int[], mark_run_ats bigint[], mark_seqs bigint[], gaps boolean)
+    RETURNS TABLE (seq bigint, id uuid, queue int, rank smallint, kind text, args text, generation bigint, enqueued_at bigint,
+        run_at bigint, expires_at bigint, max_failures int, set_aside_lost boolean, timeout bigint, key text, failures int,
+        crashes int, first_claimed_at bigint, origin text, effects text, header text) LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+    SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_variable
+DECLARE
+    group_size CONSTANT int := 64;
+    s        daybook.session;
+    known    boolean := false;
+    number   bigint;
+    lanes    int[];
+    last     int := 0; -- the last queue that was looked at
+    share    int;
+    room     int;
+    want     int;
+    got      record;
+    taken    int[];
+    more     boolean[];
+    seqs     bigint[] := '{}';
+    ledgers  boolean[] := '{}';
+    suspects boolean;
+    suspect  bigint;
+    begun    timestamptz;
+    gap_time interval := '0';
+BEGIN
+    SELECT w.* INTO s FROM daybook.session w WHERE w.id = session FOR SHARE;
+    PERFORM daybook.claims_shared();
+    now_at := coalesce(now_at, daybook.clock());
+    IF incarnation IS NULL THEN
+        SELECT EXISTS (SELECT 1 FROM daybook.call c WHERE c.id = call),
+            daybook.current_incarnation()
+            INTO known, incarnation;
+        IF s.n IS NULL OR s.ended_at IS NOT NULL OR s.quiet OR s.expires_at - now_at < s.lease / 2 OR known THEN
+            RETURN;
+        END IF;
+    END IF;
+    SELECT array_agg(q.n) INTO lanes FROM unnest(queues) u(name) LEFT JOIN LATERAL
+        (SELECT w.n FROM daybook.queue w WHERE w.name = u.name AND w.paused_at IS NULL OFFSET 0) q ON true;
+    suspects := EXISTS (SELECT 1 FROM daybook.ready r WHERE r.suspect AND r.lane = ANY (lanes))
+        AND NOT EXISTS (SELECT 1 FROM daybook.owned o WHERE o.session = s.n AND o.suspect);
+    taken := array_fill(0, ARRAY[coalesce(cardinality(lanes), 0)]);
+    more := array_fill(true, ARRAY[coalesce(cardinality(lanes), 0)]);
+    begun := clock_timestamp();
+    FOR low IN 1..coalesce(cardinality(lanes), 0) BY group_size LOOP
+        last := least(low + group_size - 1, cardinality(lanes));
+        room := most - cardinality(seqs);
+        share := (room + last - low) / (last - low + 1);
+        FOR pass IN 1..CASE WHEN share = room THEN 1 ELSE 2 END LOOP
+            FOR i IN low..last LOOP
+                room := most - cardinality(seqs);
+                EXIT WHEN room = 0;
+                CONTINUE WHEN lanes[i] IS NULL OR NOT more[i];
+                want := CASE pass WHEN 1 THEN least(share, room) ELSE room END;
+                got := daybook.take_ready(lanes[i], want, oldest, suspects, now_at, kinds,
+                    mark_ranks[coalesce(mark_ends[i - 1], 0) + 1:mark_ends[i]],
+                    mark_run_ats[coalesce(mark_ends[i - 1], 0) + 1:mark_ends[i]],
+                    mark_seqs[coalesce(mark_ends[i - 1], 0) + 1:mark_ends[i]], gaps);
+                gap_time := gap_time + got.gap_time;
+                more[i] := coalesce(cardinality(got.seqs), 0) = want;
+                CONTINUE WHEN coalesce(cardinality(got.seqs), 0) = 0;
+                seqs := seqs || got.seqs;
+                ledgers := ledgers || got.ledgers;
+                taken[i] := taken[i] + cardinality(got.seqs);
+                IF got.suspect IS NOT NULL THEN
+                    suspect := got.suspect;
+                    suspects := false;
+                END IF;
+            END LOOP;
+        END LOOP;
+        EXIT WHEN cardinality(seqs) = most;
+    END LOOP;
+    header := json_build_object('now', now_at, 'lanes', lanes, 'looked_at', last, 'looked', daybook.micros(clock_timestamp() - begun),
+        'gaps', daybook.micros(gap_time), 'n', s.n, 'worker', s.worker, 'lease', s.lease, 'started_at', s.started_at,
+        'renewed_at', s.renewed_at, 'expires_at', s.expires_at, 'marked_at', s.marked_at, 'renewals', s.renewals,
+        'starts', s.starts, 'quiet', s.quiet, 'queues', s.queues, 'kinds', s.kinds);
+    RETURN NEXT;
+    IF seqs = '{}' THEN
+        RETURN;
+    END IF;
+    IF call IS NOT NULL THEN
+        INSERT INTO daybook.call AS c (id, session, at) VALUES (call, s.n, now_at) ON CONFLICT DO NOTHING RETURNING c.n INTO number;
+        IF number IS NULL THEN -- the same call was made twice at once: try again, and it is known
+            RAISE EXCEPTION 'claim call % is being made by somebody else', call USING ERRCODE = '40001';
+        END IF;
+    END IF;
+    RETURN QUERY
+    WITH x AS MATERIALIZED (
+        SELECT j.*, u.ledger, greatest(coalesce(j.generation, 0) + 1, incarnation << 32) AS next
+        FROM unnest(seqs, ledgers) u(seq, ledger)
+        CROSS JOIN LATERAL (SELECT w.* FROM daybook.job w WHERE w.seq = u.seq OFFSET 0) j),
+    o AS (INSERT INTO daybook.owned (id, seq, generation, session, claimed_at, call, queue, granted, suspect, ledger, deadline)
+        SELECT x.id, x.seq, x.next, s.n, now_at, number, x.queue, s.renewals, x.seq IS NOT DISTINCT FROM suspect, x.ledger,
+            now_at + x.timeout FROM x),
+    b AS (INSERT INTO daybook.outbox (at, queue, ring, waiting, running, attempts)
+        SELECT now_at, u.lane, false, -u.n, u.n, u.n FROM unnest(lanes, taken) u(lane, n) WHERE u.n > 0)
+    SELECT x.seq, x.id, x.queue, x.rank, x.kind, x.args, x.next, x.enqueued_at, x.run_at, x.expires_at, x.max_failures,
+        x.set_aside_lost, x.timeout, x.key, x.failures, x.crashes, x.first_claimed_at, x.origin,
+        CASE WHEN x.ledger THEN (SELECT string_agg(e.name || ' ' || e.state, ',' ORDER BY e.name COLLATE "C")
+            FROM daybook.effect e WHERE e.seq = x.seq) END, NULL::text
+    FROM x;
+END $$;
+
+CREATE OR REPLACE FUNCTION daybook.micros(spent interval) RETURNS bigint LANGUAGE sql IMMUTABLE
+AS $$ SELECT (extract(epoch FROM $1) * 1000000)::bigint $$;
+
+-- The queues that have something due, of up to most lanes above after. Its last
+-- row has no name and says where to go on; 0 is the end.
+CREATE OR REPLACE FUNCTION daybook.due_queues(after int, most int, now_at bigint) RETURNS TABLE (lane int, name text)
+LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+    SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_variable
+DECLARE
+    head record;
+BEGIN
+    now_at := coalesce(now_at, daybook.clock());
+    lane := after;
+    FOR i IN 1..most LOOP
+        SELECT r.lane, r.rank, r.run_at INTO head FROM daybook.ready r
+            WHERE r.lane > lane ORDER BY r.lane, r.rank, r.run_at, r.seq LIMIT 1;
+        lane := coalesce(head.lane, 0);
+        WHILE head.run_at > now_at LOOP -- the first of a rank is its earliest
+            SELECT r.lane, r.rank, r.run_at INTO head FROM daybook.ready r
+                WHERE r.lane = lane AND r.rank > head.rank ORDER BY r.rank, r.run_at, r.seq LIMIT 1;
+        END LOOP;
+        EXIT WHEN lane = 0;
+        IF head.lane IS NOT NULL THEN
+            name := (SELECT q.name FROM daybook.queue q WHERE q.n = lane);
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+    name := NULL;
+    RETURN NEXT;
+END $$;
+
+-- Ends claims of one session well, as one set, and tells by their places in the
+-- list (from 1) which of them are missing: they belong to somebody else by now,
+-- have effects, or are locked, and want a closer look. partial says what to do
+-- then: move the others, or none.
+CREATE OR REPLACE FUNCTION daybook.complete_jobs(session uuid, ids uuid[], generations bigint[], results text[], partial boolean,
+    INOUT now_at bigint, OUT missing int[]) LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+    SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_variable
+DECLARE
+    owner  bigint := (SELECT s.n FROM daybook.session s WHERE s.id = session);
+    places tid[];
+    said   text[];
+    moved  bigint;
+BEGIN
+    now_at := coalesce(now_at, daybook.clock());
+    SELECT array_agg(o.place) FILTER (WHERE o.place IS NOT NULL), array_agg(u.result) FILTER (WHERE o.place IS NOT NULL),
+        array_agg(u.nth::int) FILTER (WHERE o.place IS NULL)
+    INTO places, said, missing
+    FROM unnest(ids, generations, results) WITH ORDINALITY u(id, generation, result, nth)
+    LEFT JOIN LATERAL (SELECT w.ctid AS place FROM daybook.owned w WHERE w.id = u.id AND w.generation = u.generation
+        AND w.session = owner AND NOT w.ledger OFFSET 0 FOR UPDATE SKIP LOCKED) o ON true;
+    IF places IS NULL OR missing IS NOT NULL AND NOT partial THEN
+        RETURN;
+    END IF;
+    WITH e AS (
+        INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at, result)
+        SELECT now_at, o.seq, o.generation, o.session, o.claimed_at, 1, o.started_at, u.result
+        FROM unnest(places, said) u(place, result)
+        CROSS JOIN LATERAL (SELECT w.* FROM daybook.owned w WHERE w.ctid = u.place OFFSET 0) o),
+    d AS (DELETE FROM daybook.owned w WHERE w.ctid = ANY (places) RETURNING w.queue),
+    b AS (INSERT INTO daybook.outbox AS w (at, queue, ring, running, succeeded)
+        SELECT now_at, d.queue, false, -count(*), count(*) FROM d GROUP BY d.queue RETURNING w.succeeded)
+    SELECT sum(b.succeeded) INTO moved FROM b;
+    IF moved <> cardinality(places) THEN
+        RAISE EXCEPTION 'a job is named twice in one set' USING ERRCODE = 'OB004';
+    END IF;
+END $$;
+
+-- Binds request keys to jobs, in the order given, which should be the same for
+-- all callers. It answers those that were bound before; a rival that is about to
+-- bind one is waited for. What is there is read in a later statement than the
+-- one that found it taken.
+CREATE OR REPLACE FUNCTION daybook.bind_keys(now_at bigint, keys text[], jobs uuid[], fingerprints text[])
+    RETURNS TABLE (key text, job uuid, fingerprint text) LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+    SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_variable
+DECLARE
+    fresh text[];
+BEGIN
+    now_at := coalesce(now_at, daybook.clock());
+    WITH i AS (INSERT INTO daybook.request AS r (key, job, fingerprint, created_at)
+        SELECT u.key, u.job, decode(u.fingerprint, 'hex'), now_at
+        FROM unnest(keys, jobs, fingerprints) u(key, job, fingerprint) ON CONFLICT DO NOTHING RETURNING r.key)
+    SELECT array_agg(i.key) INTO fresh FROM i;
+    IF cardinality(fresh) = cardinality(keys) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT r.key, r.job, encode(r.fingerprint, 'hex')
+        FROM (SELECT u.key FROM unnest(keys) u(key) EXCEPT SELECT f.key FROM unnest(fresh) f(key)) k
+        CROSS JOIN LATERAL (SELECT w.* FROM daybook.request w WHERE w.key = k.key OFFSET 0) r;
+END $$;
+
+-- Counts replays of request keys, in the order given.
+CREATE OR REPLACE FUNCTION daybook.count_replays(now_at bigint, keys text[], times int[]) RETURNS void LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+    SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_variable
+BEGIN
+    now_at := coalesce(now_at, daybook.clock());
+    UPDATE daybook.request r SET replays = r.replays + u.n, last_replay_at = now_at
+        FROM unnest(keys, times) u(key, n) WHERE r.key = u.key;
+END $$;
+
+-- What a request of a job by its id is compared with.
+CREATE OR REPLACE FUNCTION daybook.known_jobs(ids uuid[])
+    RETURNS TABLE (id uuid, queue text, kind text, args text, key text) LANGUAGE plpgsql STABLE
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+    SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_variable
+BEGIN
+    RETURN QUERY SELECT j.id, q.name, j.kind, j.args, j.key FROM unnest(ids) u(id)
+        CROSS JOIN LATERAL (SELECT w.* FROM daybook.job w WHERE w.id = u.id OFFSET 0) j
+        CROSS JOIN LATERAL (SELECT w.name FROM daybook.queue w WHERE w.n = j.queue OFFSET 0) q;
+END $$;

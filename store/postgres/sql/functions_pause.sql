@@ -1,0 +1,14 @@
+-- Pausing a queue answers after every claim that began before it has ended: a
+-- claim holds the shared side of one lock of the book until it commits, and who
+-- pauses waits for the other side. Each wants a statement of its own before
+-- those that look at the queue: what a statement sees was fixed before it waited.
+
+-- What the book's lock is called: the number of its schema.
+CREATE OR REPLACE FUNCTION daybook.claims_lock() RETURNS int LANGUAGE sql STABLE
+AS $$ SELECT (t.typnamespace::bigint % 2147483647)::int FROM pg_catalog.pg_type t WHERE t.oid = pg_typeof(NULL::daybook.queue)::oid $$;
+
+CREATE OR REPLACE FUNCTION daybook.claims_shared() RETURNS void LANGUAGE sql VOLATILE
+AS $$ SELECT pg_advisory_xact_lock_shared(20011, daybook.claims_lock()) $$;
+
+CREATE OR REPLACE FUNCTION daybook.claims_exclusive() RETURNS void LANGUAGE sql VOLATILE
+AS $$ SELECT pg_advisory_xact_lock(20011, daybook.claims_lock()) $$;

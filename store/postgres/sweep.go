@@ -1,0 +1,63 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+
+	"github.com/daybookdev/daybook"
+)
+
+// Sweep folds counting rows and drops what nobody needs any more, in one round
+// trip. Several may run at once: each takes what no other holds.
+func (t *tx) Sweep(_ context.Context, c daybook.Cutoffs, limit int) (int, error) {
+	t.waitShort() // for a fold of the same queue
+	now, most, total := t.nowOrNull(), int64(limit), int64(0)
+	count := func(row []any) error {
+		total = max(total, num(row[0]))
+		return nil
+	}
+	err := t.planned(t.ask(foldCounts, []any{int64(c.Counting), most}, count), t.ask(sweepKeys, []any{int64(c.Keys), most}, count),
+		t.ask(sweepCalls, []any{now, most}, count), t.ask(sweepSessions, []any{int64(c.Sessions), most}, count))
+	return int(total), err
+}
+
+// foldCounts carries old counting rows into the sums and removes them, in one
+// statement, so that sums and rest always add up. Rows of outbox are never
+// updated, so that one that is locked is still the one that was found. The sums
+// are taken in the order of their queues: two folds can't deadlock.
+var foldCounts = func() string {
+	names := strings.Join(daybook.CountNames, ", ")
+	var sums, sets []string
+	for _, name := range daybook.CountNames {
+		sums = append(sums, "coalesce(sum("+name+"), 0)")
+		sets = append(sets, name+" = s."+name+" + excluded."+name)
+	}
+	return `WITH gone AS (DELETE FROM daybook.outbox WHERE ctid = ANY (ARRAY(SELECT o.ctid FROM daybook.outbox o
+			WHERE o.at <= $1::bigint LIMIT $2::bigint FOR UPDATE SKIP LOCKED)) RETURNING queue, ` + names + `),
+		folded AS (INSERT INTO daybook.sums AS s (queue, ` + names + `)
+			SELECT queue, ` + strings.Join(sums, ", ") + ` FROM gone GROUP BY queue ORDER BY queue
+			ON CONFLICT (queue) DO UPDATE SET ` + strings.Join(sets, ", ") + `)
+		SELECT count(*) FROM gone`
+}()
+
+// Keys go by request_ended, calls of ended sessions by session_ended and
+// call_session, and then the sessions that have none left and own nothing. Who
+// owns something is read from owned once.
+const (
+	sweepKeys = `WITH gone AS (DELETE FROM daybook.request WHERE key = ANY (ARRAY(SELECT k.key FROM daybook.request k
+			WHERE k.ended_at <= $1::bigint AND k.ended_at IS NOT NULL
+				AND (SELECT true FROM daybook.job j WHERE j.id = k.job LIMIT 1) IS NULL
+			ORDER BY k.ended_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED)) RETURNING 1)
+		SELECT count(*) FROM gone`
+	sweepCalls = `WITH gone AS (DELETE FROM daybook.call WHERE id = ANY (ARRAY(SELECT c.id
+			FROM (SELECT s.n FROM daybook.session s WHERE s.ended_at <= coalesce($1::bigint, daybook.clock()) AND s.ended_at IS NOT NULL
+				ORDER BY s.ended_at OFFSET 0) s
+			CROSS JOIN LATERAL (SELECT c.id FROM daybook.call c WHERE c.session = s.n OFFSET 0 FOR UPDATE SKIP LOCKED) c
+			LIMIT $2::bigint)) RETURNING 1)
+		SELECT count(*) FROM gone`
+	sweepSessions = `WITH gone AS (DELETE FROM daybook.session WHERE n = ANY (ARRAY(SELECT s.n FROM daybook.session s
+			WHERE s.ended_at <= $1::bigint AND s.ended_at IS NOT NULL AND s.n <> ALL (ARRAY(SELECT DISTINCT o.session FROM daybook.owned o))
+				AND (SELECT true FROM daybook.call c WHERE c.session = s.n LIMIT 1) IS NULL
+			ORDER BY s.ended_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED)) RETURNING 1)
+		SELECT count(*) FROM gone`
+)
