@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +55,7 @@ func (all findings) want(t *testing.T, name string, level Level, words ...string
 // bookAt is a book on any server.
 func bookAt(t *testing.T, url, schema string, o Options) *daybook.Book {
 	t.Helper()
-	o.Schema, o.Book.Log = schema, slog.New(slog.DiscardHandler)
+	o.Schema, o.Book.Log = schema, quiet()
 	if _, err := Up(t.Context(), url, o, nil); err != nil {
 		t.Fatal(err)
 	}

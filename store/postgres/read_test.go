@@ -87,7 +87,7 @@ const large = `
 // TestReadsOfALargeBook: no read walks a large table because it was planned
 // when that was empty, nor because nothing was analyzed since.
 func TestReadsOfALargeBook(t *testing.T) {
-	b := newDayBook(t)
+	b := rawDayBook(t)
 	b.upkeep()
 	big := []string{"job", "ready", "ended_22000101", "request", "effect", "event", "refusal", "progress"}
 	for _, table := range big {
