@@ -227,16 +227,15 @@ func completeSets(
 		for n, i := range set {
 			successes[n] = outcomes[i]
 		}
-		all, err := completer.Complete(ctx, session, successes)
+		left, err := completer.Complete(ctx, session, successes)
 		if err != nil {
 			return nil, err
 		}
-		if !all {
-			rest = append(rest, set...)
-			continue
-		}
 		for _, i := range set {
 			answers[i] = Answer{Job: outcomes[i].Job, State: Succeeded}
+		}
+		for _, n := range left {
+			rest = append(rest, set[n])
 		}
 	}
 	return rest, nil

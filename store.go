@@ -72,11 +72,12 @@ type Tx interface {
 
 // Completer is a Tx that carries out many plain successes of one session as one
 // set. It must do exactly what Job.Complete decides for each of them, and the
-// conformance suite holds it to that. When any of them is not plain (its owner
-// was replaced, an effect is open, the job is unknown) it changes nothing and
-// answers false, and the caller goes one by one.
+// conformance suite holds it to that. Those that aren't plain (its owner was
+// replaced, an effect is open, the job is unknown) it leaves as they are and
+// names by their places, and the caller goes one by one; it may leave others
+// with them.
 type Completer interface {
-	Complete(ctx context.Context, session ID, successes []Outcome) (all bool, err error)
+	Complete(ctx context.Context, session ID, successes []Outcome) (left []int, err error)
 }
 
 // Claimer is a Tx that carries out a whole claim call as one set: it finds the

@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/daybookdev/daybook"
 )
@@ -35,9 +34,9 @@ func (t *tx) Claim(_ context.Context, c daybook.Claiming) ([]daybook.Job, error)
 }
 
 // suspectsWaiting names its index: by the table's key it would walk the backlog.
-const suspectsWaiting = "SELECT 1 FROM ready r INDEXED BY ready_suspect WHERE r.suspect <> 0 AND r.lane = ? LIMIT 1"
+const suspectsWaiting = "SELECT 1 FROM ready r INDEXED BY ready_suspect WHERE r.suspect <> 0 AND r.lane = +? LIMIT 1"
 
-const suspectsHeld = "SELECT count(*) FROM owned WHERE session = ? AND suspect <> 0"
+const suspectsHeld = "SELECT count(*) FROM owned WHERE session = +? AND suspect <> 0"
 
 // claiming is one claim call under way.
 type claiming struct {
@@ -51,16 +50,14 @@ type claiming struct {
 
 // save carries claims out, all of the queue at hand. Those found in one run of
 // ready, with nothing passed over but expired rows, leave it as one range.
-func (k *claiming) save(changes []daybook.Change, run bool) error {
-	if len(changes) == 0 {
+func (k *claiming) save(jobs []daybook.Job, run bool) error {
+	if len(jobs) == 0 {
 		return nil
 	}
-	claims := make([]*daybook.Change, len(changes))
-	for i := range changes {
-		c := &changes[i]
-		claims[i] = c
-		k.jobs = append(k.jobs, c.Now)
-		if c.Now.Suspect() {
+	claims := make([]*daybook.Job, len(jobs))
+	for i := range jobs {
+		claims[i] = &jobs[i]
+		if jobs[i].Suspect() {
 			k.grant.Suspects++
 		}
 	}
@@ -68,11 +65,12 @@ func (k *claiming) save(changes []daybook.Change, run bool) error {
 	if err != nil {
 		return err
 	}
-	counts := changes[0].Delta()
+	counts := claimedOne
 	for _, n := range counts.Fields() {
-		*n *= int64(len(changes))
+		*n *= int64(len(jobs))
 	}
 	k.count(queue, counts, false)
+	// A claim changes nothing of a job that ready has a column of.
 	if run && len(claims) >= rangeLeast {
 		err = k.unreadyRun(claims)
 	} else {
@@ -81,17 +79,27 @@ func (k *claiming) save(changes []daybook.Change, run bool) error {
 	if err != nil {
 		return err
 	}
+	if k.jobs == nil {
+		k.jobs = jobs
+	} else {
+		k.jobs = append(k.jobs, jobs...)
+	}
+	k.remember(queue, jobs)
 	return k.saveClaims(claims)
 }
 
+// claimedOne counts one claim.
+var claimedOne = daybook.Change{Move: daybook.MoveClaim, Was: daybook.Job{State: daybook.Waiting},
+	Now: daybook.Job{State: daybook.Running}}.Delta()
+
 // unreadyRun takes a run away in one statement; the count tells when something
 // else stood in it.
-func (k *claiming) unreadyRun(claims []*daybook.Change) error {
-	first, err := k.readyKey(claims[0].Was)
+func (k *claiming) unreadyRun(claims []*daybook.Job) error {
+	first, err := k.readyKey(claims[0])
 	if err != nil {
 		return err
 	}
-	last := claims[len(claims)-1].Was
+	last := claims[len(claims)-1]
 	n, err := k.q.exec(deleteRange+" AND (expires_at IS NULL OR expires_at > ?)",
 		append(first, int64(last.RunAt), last.Ref, int64(k.now))...)
 	if err != nil {
@@ -119,40 +127,40 @@ func (k *claiming) fromQueue(name string, most int) error {
 		return k.oldest(queue, most)
 	}
 	return k.ranks(queue, func(rank int64) (bool, error) {
-		changes, err := k.atRank(queue, rank, most)
+		jobs, err := k.atRank(queue, rank, most)
 		if err != nil {
 			return false, err
 		}
-		most -= len(changes)
-		return most > 0, k.save(changes, k.suspects == nil && len(k.Kinds) == 0)
+		most -= len(jobs)
+		return most > 0, k.save(jobs, k.suspects == nil && len(k.Kinds) == 0)
 	})
 }
 
 // atRank finds the oldest of one priority. A suspect is among them in its own
 // place, if the queue has one and the session may have it.
-func (k *claiming) atRank(queue, rank int64, most int) ([]daybook.Change, error) {
-	changes, err := k.find(eligibleIn, most, queue, rank, int64(k.now), int64(k.now))
+func (k *claiming) atRank(queue, rank int64, most int) ([]daybook.Job, error) {
+	jobs, err := k.find(eligibleIn, most, queue, rank)
 	if err != nil || k.suspects == nil || k.grant.Suspects > 0 {
-		return changes, err
+		return jobs, err
 	}
-	suspects, err := k.find(suspectsIn, min(1, most), queue, rank, int64(k.now), int64(k.now))
-	changes = append(changes, suspects...)
-	slices.SortFunc(changes, ahead)
-	return changes[:min(most, len(changes))], err
+	suspects, err := k.find(suspectsIn, min(1, most), queue, rank)
+	jobs = append(jobs, suspects...)
+	slices.SortFunc(jobs, ahead)
+	return jobs[:min(most, len(jobs))], err
 }
 
 // ahead orders jobs by when they became eligible, then by arrival.
-func ahead(a, b daybook.Change) int {
-	return cmp.Or(cmp.Compare(a.Was.RunAt, b.Was.RunAt), cmp.Compare(a.Was.Ref, b.Was.Ref))
+func ahead(a, b daybook.Job) int {
+	return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.Ref, b.Ref))
 }
 
 // oldest takes by age alone: the heads of all priorities, merged, with one
 // suspect at most.
 func (k *claiming) oldest(queue int64, most int) error {
-	var all []daybook.Change
+	var all []daybook.Job
 	err := k.ranks(queue, func(rank int64) (bool, error) {
-		changes, err := k.atRank(queue, rank, most)
-		all = append(all, changes...)
+		jobs, err := k.atRank(queue, rank, most)
+		all = append(all, jobs...)
 		return true, err
 	})
 	if err != nil {
@@ -160,91 +168,38 @@ func (k *claiming) oldest(queue int64, most int) error {
 	}
 	slices.SortFunc(all, ahead)
 	suspects := 0
-	all = slices.DeleteFunc(all, func(c daybook.Change) bool {
-		if c.Was.Suspect() {
+	all = slices.DeleteFunc(all, func(j daybook.Job) bool {
+		if j.Suspect() {
 			suspects++
 		}
-		return c.Was.Suspect() && suspects > 1
+		return j.Suspect() && suspects > 1
 	})
 	return k.save(all[:min(most, len(all))], false)
 }
 
-// candidateColumns are what most waiting jobs are made of. The last tells those
-// that have more to them (attempts, an expiry, an origin): they are loaded in
-// full. Reading a column costs as much as finding a row, so a claim reads few.
-const candidateColumns = `j.seq, j.id, j.kind, j.args, j.rank, j.run_at, j.max_failures, j.set_aside_lost, j.timeout, j.enqueued_at,
-	j.key, CASE WHEN j.generation = 0 AND j.first_claimed_at IS NULL AND j.expires_at IS NULL AND j.origin IS NULL
-		AND j.failures = 0 AND j.crashes = 0 THEN NULL ELSE 1 END`
-
-const (
-	due        = `AND r.run_at <= ? AND (r.expires_at IS NULL OR r.expires_at > ?) `
-	inOrder    = `ORDER BY r.run_at, r.seq LIMIT ?`
-	eligibleIn = "SELECT " + candidateColumns + ` FROM ready r CROSS JOIN job j ON j.seq = r.seq
-		WHERE r.lane = ? AND r.rank = ? ` + due + `AND r.suspect = 0 `
-	suspectsIn = "SELECT " + candidateColumns + ` FROM ready r INDEXED BY ready_suspect CROSS JOIN job j ON j.seq = r.seq
-		WHERE r.suspect <> 0 AND r.lane = ? AND r.rank = ? ` + due
-)
-
-// find lets the pure move decide about each candidate of a query, up to most.
-func (k *claiming) find(query string, most int, args ...driver.Value) ([]daybook.Change, error) {
+// find gives the candidates of a query to the session, up to most: the pure
+// move decides about each.
+func (k *claiming) find(query string, most int, queue, rank int64) ([]daybook.Job, error) {
 	if most <= 0 {
 		return nil, nil
 	}
+	args := []driver.Value{queue, rank, int64(k.now), int64(k.now)}
 	if len(k.Kinds) > 0 {
 		query += "AND j.kind IN (" + marks(len(k.Kinds)) + ") "
 		for _, kind := range k.Kinds {
 			args = append(args, kind)
 		}
 	}
-	jobs := make([]daybook.Job, 0, min(most, 256))
-	var more []int
-	err := k.q.rows(query+inOrder, append(args, int64(most)), func(row []driver.Value) error {
-		if row[11] != nil {
-			more = append(more, len(jobs))
-		}
-		jobs = append(jobs, scanCandidate(k.queue, row))
-		return nil
-	})
-	if err == nil && len(more) > 0 {
-		err = k.loadMore(jobs, more)
-	}
-	changes := make([]daybook.Change, len(jobs))
-	for i, j := range jobs {
-		if err != nil {
-			return nil, err
-		}
-		if changes[i], err = j.Claim(k.grant, k.now); err != nil {
-			err = fmt.Errorf("a ready row that can't be claimed: %w", err)
-		}
-	}
-	return changes, err
-}
-
-func scanCandidate(queue string, row []driver.Value) daybook.Job {
-	j := daybook.Job{Ref: num(row[0]), ID: id(row[1]), Queue: queue, Kind: text(row[2]), Args: raw(row[3]),
-		State: daybook.Waiting, Priority: priority(num(row[4])), RunAt: at(row[5]), MaxFailures: int(num(row[6])),
-		OnLost: daybook.LostRetry, Timeout: time.Duration(num(row[8])) * time.Microsecond, EnqueuedAt: at(row[9]),
-		Key: text(row[10])}
-	if num(row[7]) != 0 {
-		j.OnLost = daybook.LostSetAside
-	}
-	return j
-}
-
-// loadMore loads the jobs at these places in full.
-func (k *claiming) loadMore(jobs []daybook.Job, places []int) error {
-	ids := make([]daybook.ID, len(places))
-	for n, i := range places {
-		ids[n] = jobs[i].ID
-	}
-	full, err := k.lock(ids)
+	jobs, err := k.candidates(query+inOrder, append(args, int64(most)), priority(rank), most)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for n, i := range places {
-		args := jobs[i].Args
-		jobs[i] = full[n]
-		jobs[i].Args = args
+	for i := range jobs {
+		c, err := jobs[i].Claim(k.grant, k.now)
+		if err != nil {
+			return nil, fmt.Errorf("a ready row that can't be claimed: %w", err)
+		}
+		jobs[i] = c.Now
 	}
-	return nil
+	return jobs, nil
 }

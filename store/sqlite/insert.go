@@ -19,6 +19,9 @@ var insertJobs = texts{head: "WITH v (seq, id, kind, expires_at, key, args) AS (
 		seq, id, kind, expires_at, key, args)
 		SELECT ?, ?, ?, ?, ?, ?, ?, seq, id, kind, expires_at, key, args FROM v`}.cache()
 
+// lastSeq is the highest number that any job was ever given.
+const lastSeq = "SELECT seq FROM sqlite_sequence WHERE name = 'job'"
+
 // insertReady makes the new jobs' rows in ready from the jobs themselves.
 const insertReady = `INSERT INTO ready (lane, rank, run_at, seq, expires_at)
 	SELECT queue, rank, run_at, seq, expires_at FROM job WHERE seq > ?`
@@ -29,7 +32,7 @@ func (t *tx) insert(jobs []daybook.Job) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	last, err := one(t.q, "SELECT max(seq) FROM job")
+	last, err := one(t.q, lastSeq)
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,7 @@ type Store struct {
 	closed chan struct{} // closed when Close begins
 	once   sync.Once
 	names  *names
+	refs   *refs
 	writes driver.Connector
 	reads  *sql.DB // nil in memory: reads go through the writer
 	txs    *sql.DB // for ClaimTx
@@ -94,7 +95,8 @@ func Open(ctx context.Context, path string, o Options) (*daybook.Book, error) {
 		}
 	}
 	s := &Store{path: path, now: o.Now, busy: o.Busy, cache: max(o.Cache, 256<<10), queue: make(chan *write, 1024),
-		done: make(chan struct{}), closed: make(chan struct{}), names: newNames()}
+		done: make(chan struct{}), closed: make(chan struct{}), names: newNames(),
+		refs: newRefs()}
 	wrap := o.Wrap
 	if wrap == nil {
 		wrap = func(c driver.Connector) driver.Connector { return c }

@@ -30,9 +30,14 @@ func TestPlans(t *testing.T) {
 		"lock":           lockJobs[5],
 		"take away":      deleteReady,
 		"take range":     deleteRange,
-		"find completed": findCompleted[5],
+		"own run":        insertOwnedRun,
+		"look up":        lookUp[5],
+		"count plain":    countPlain[5],
 		"record success": insertCompleted[5],
 		"end ownership":  deleteCompleted[5],
+		"count run":      countPlainRun,
+		"record run":     insertRun,
+		"end run":        deleteRun,
 		"one job":        wholeJob + "WHERE j.id = ?",
 		"past expiry":    findPastExpiry,
 		"old successes":  findOldSuccesses,
@@ -47,6 +52,29 @@ func TestPlans(t *testing.T) {
 			}
 			if strings.Contains(step, "TEMP B-TREE FOR ORDER BY") && name == "claim" {
 				t.Errorf("%s sorts the backlog: %q", name, step)
+			}
+		}
+	}
+}
+
+// TestNotPlannedAnew: the statements of claim and completion don't compare with
+// bare parameters. SQLite looks at the values of those and plans a statement
+// anew when one changes in a way that could matter, which costs as much as
+// claiming ten jobs.
+func TestNotPlannedAnew(t *testing.T) {
+	for name, query := range map[string]string{
+		"claim":         eligibleIn + inOrder,
+		"claim suspect": suspectsIn + inOrder,
+		"suspects wait": suspectsWaiting,
+		"suspects held": suspectsHeld,
+		"next priority": nextRank,
+		"take range":    deleteRange,
+		"count plain":   countPlain[5],
+		"count run":     countPlainRun,
+	} {
+		for _, bare := range []string{" = ?", "LIMIT ?"} {
+			if strings.Contains(query, bare) {
+				t.Errorf("%s has %q, want a plus before the parameter", name, bare)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func (t *tx) Queues(ctx context.Context, counted bool) ([]daybook.Queue, error) 
 
 // nextDue finds the first job of a priority that is due after a time and
 // doesn't expire before it is: one seek, past those that expired.
-const nextDue = `SELECT run_at FROM ready WHERE lane = ? AND rank = ? AND run_at > ?
+const nextDue = `SELECT run_at FROM ready WHERE lane = +? AND rank = +? AND run_at > ?
 	AND (expires_at IS NULL OR expires_at > max(run_at, ?)) ORDER BY run_at, seq LIMIT 1`
 
 // lookAhead finds out whether a queue has an eligible job, and when the next
@@ -80,7 +80,7 @@ func (v *view) lookAhead(q *daybook.Queue) error {
 	})
 }
 
-const nextRank = "SELECT rank FROM ready WHERE lane = ? AND rank > ? ORDER BY rank LIMIT 1"
+const nextRank = "SELECT rank FROM ready WHERE lane = +? AND rank > ? ORDER BY rank LIMIT 1"
 
 // ranks visits the priorities that a queue has waiting, the highest first: one
 // seek each, however many jobs wait.

@@ -177,7 +177,7 @@ func (v *view) listWaiting(f daybook.Filter, after []int64) (page daybook.Page[d
 	}
 	lanes := make([]int64, len(jobs))
 	for i, j := range jobs {
-		key, err := v.readyKey(j)
+		key, err := v.readyKey(&j)
 		if err != nil {
 			return page, err
 		}

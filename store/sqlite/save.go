@@ -33,7 +33,8 @@ func (t *tx) Save(_ context.Context, changes []daybook.Change) error {
 
 // save is Save for claims that this transaction itself has just read.
 func (t *tx) save(changes []daybook.Change) error {
-	var claims, successes []*daybook.Change
+	var waiting, claims []*daybook.Job
+	var successes []*daybook.Change
 	for i := range changes {
 		c := &changes[i]
 		queue, err := t.makeQueue(c.Now.Queue)
@@ -47,7 +48,7 @@ func (t *tx) save(changes []daybook.Change) error {
 				return err
 			}
 		case c.Move == daybook.MoveClaim:
-			claims = append(claims, c)
+			waiting, claims = append(waiting, &c.Was), append(claims, &c.Now)
 		case c.Move == daybook.MoveComplete:
 			successes = append(successes, c)
 		default:
@@ -56,7 +57,7 @@ func (t *tx) save(changes []daybook.Change) error {
 			}
 		}
 	}
-	if err := t.unreadyAll(claims); err != nil {
+	if err := t.unreadyAll(waiting); err != nil {
 		return err
 	}
 	if err := t.saveClaims(claims); err != nil {
@@ -65,30 +66,37 @@ func (t *tx) save(changes []daybook.Change) error {
 	return t.saveSuccesses(successes)
 }
 
-// insertOwned binds what a claim call's rows share once: time, session and the
-// session's count of renewals.
-var insertOwned = texts{head: "WITH v (seq, generation, queue, deadline, suspect) AS (VALUES ", row: "(" + marks(5) + ")",
+// insertOwned binds what a claim call's rows of one queue share once.
+var insertOwned = texts{head: "WITH v (seq, generation, deadline) AS (VALUES ", row: "(?, ?, ?)",
 	tail: `) INSERT INTO owned (seq, generation, session, queue, claimed_at, deadline, granted, suspect)
-		SELECT seq, generation, ?, queue, ?, deadline, ?, suspect FROM v`}.cache()
+		SELECT seq, generation, ?, ?, ?, deadline, ?, ? FROM v`}.cache()
+
+// insertOwnedRun is the same for rows that follow one another and are alike in
+// all: the book itself knows their numbers.
+const insertOwnedRun = `INSERT INTO owned (generation, deadline, session, queue, claimed_at, granted, suspect, seq)
+	SELECT ?, ?, ?, ?, ?, ?, ?, seq FROM job WHERE seq >= ? AND seq <= ?`
 
 // deleteReady takes one waiting row away. One row a statement: a list of row
 // values would make SQLite scan the table.
 const deleteReady = "DELETE FROM ready WHERE lane = ? AND rank = ? AND run_at = ? AND seq = ?"
 
-// saveClaims moves rows from ready to owned: those of one claim call together.
-func (t *tx) saveClaims(claims []*daybook.Change) error {
+// saveClaims moves rows from ready to owned: those that are alike together.
+func (t *tx) saveClaims(claims []*daybook.Job) error {
 	for len(claims) > 0 {
-		first, n := &claims[0].Now, 1
-		for n < len(claims) && claims[n].Now.Session == first.Session && claims[n].Now.ClaimedAt == first.ClaimedAt &&
-			claims[n].Now.GrantedAt == first.GrantedAt {
+		first, n := claims[0], 1
+		for n < len(claims) && claimedAlike(first, claims[n]) {
 			n++
 		}
 		session, err := t.sessionNumber(first.Session)
 		if err != nil {
 			return err
 		}
-		call := []driver.Value{session, int64(first.ClaimedAt), first.GrantedAt}
-		if err := t.saveCallClaims(call, claims[:n]); err != nil {
+		queue, err := t.queueNumber(first.Queue)
+		if err != nil {
+			return err
+		}
+		shared := []driver.Value{session, queue, int64(first.ClaimedAt), first.GrantedAt, flag(first.Suspect())}
+		if err := t.saveAlikeClaims(shared, claims[:n]); err != nil {
 			return err
 		}
 		claims = claims[n:]
@@ -96,17 +104,38 @@ func (t *tx) saveClaims(claims []*daybook.Change) error {
 	return nil
 }
 
-func (t *tx) saveCallClaims(call []driver.Value, claims []*daybook.Change) error {
-	return inChunks(len(claims), func(from, size int) error {
-		owned := make([]driver.Value, 0, size*5+len(call))
-		for _, c := range claims[from : from+size] {
-			queue, err := t.queueNumber(c.Now.Queue)
-			if err != nil {
-				return err
-			}
-			owned = append(owned, c.Now.Ref, c.Now.Generation, queue, int64(c.Now.Deadline()), flag(c.Now.Suspect()))
+func claimedAlike(a, b *daybook.Job) bool {
+	return a.Session == b.Session && a.Queue == b.Queue && a.ClaimedAt == b.ClaimedAt && a.GrantedAt == b.GrantedAt &&
+		a.Suspect() == b.Suspect()
+}
+
+// followOneAnother reports whether claims are a run: their rows stand without
+// a gap, and they share generation and deadline.
+func followOneAnother(claims []*daybook.Job) bool {
+	first := claims[0]
+	for i, j := range claims {
+		if j.Ref != first.Ref+int64(i) || j.Generation != first.Generation || j.Deadline() != first.Deadline() {
+			return false
 		}
-		_, err := t.q.exec(insertOwned[size], append(owned, call...)...)
+	}
+	return true
+}
+
+func (t *tx) saveAlikeClaims(shared []driver.Value, claims []*daybook.Job) error {
+	if first, n := claims[0], len(claims); n >= rangeLeast && followOneAnother(claims) {
+		args := append([]driver.Value{first.Generation, int64(first.Deadline())}, shared...)
+		inserted, err := t.q.exec(insertOwnedRun, append(args, first.Ref, claims[n-1].Ref)...)
+		if err != nil {
+			return err
+		}
+		return sure(inserted, int64(n), "claimed jobs")
+	}
+	return inChunks(len(claims), func(from, size int) error {
+		owned := make([]driver.Value, 0, size*3+len(shared))
+		for _, j := range claims[from : from+size] {
+			owned = append(owned, j.Ref, j.Generation, int64(j.Deadline()))
+		}
+		_, err := t.q.exec(insertOwned[size], append(owned, shared...)...)
 		return err
 	})
 }
@@ -115,18 +144,19 @@ func (t *tx) saveCallClaims(call []driver.Value, claims []*daybook.Change) error
 const rangeLeast = 8
 
 // deleteRange takes a run of neighbours away: claims come in the order of ready.
-const deleteRange = `DELETE FROM ready WHERE lane = ? AND rank = ? AND (run_at, seq) >= (?, ?) AND (run_at, seq) <= (?, ?)`
+const deleteRange = `DELETE FROM ready WHERE lane = +? AND rank = +? AND (run_at, seq) >= (?, ?)
+	AND (run_at, seq) <= (?, ?)`
 
 // unreadyAll takes claimed rows out of ready: as a range where they are all
 // that the range holds, else one by one.
-func (t *tx) unreadyAll(claims []*daybook.Change) error {
+func (t *tx) unreadyAll(claims []*daybook.Job) error {
 	for len(claims) > 0 {
 		n := 1
-		for n < len(claims) && neighbours(&claims[n-1].Was, &claims[n].Was) {
+		for n < len(claims) && neighbours(claims[n-1], claims[n]) {
 			n++
 		}
 		if n < rangeLeast {
-			if err := t.unready(claims[0].Was); err != nil {
+			if err := t.unready(claims[0]); err != nil {
 				return err
 			}
 			claims = claims[1:]
@@ -146,12 +176,12 @@ func neighbours(a, b *daybook.Job) bool {
 		(a.RunAt < b.RunAt || a.RunAt == b.RunAt && a.Ref < b.Ref)
 }
 
-func (t *tx) unreadyRange(claims []*daybook.Change) error {
-	first, err := t.readyKey(claims[0].Was)
+func (t *tx) unreadyRange(claims []*daybook.Job) error {
+	first, err := t.readyKey(claims[0])
 	if err != nil {
 		return err
 	}
-	last := claims[len(claims)-1].Was
+	last := claims[len(claims)-1]
 	args := append(first, int64(last.RunAt), last.Ref)
 	n, err := one(t.q, "SELECT count(*) "+strings.TrimPrefix(deleteRange, "DELETE "), args...)
 	if err != nil {
@@ -159,7 +189,7 @@ func (t *tx) unreadyRange(claims []*daybook.Change) error {
 	}
 	if num(n) != int64(len(claims)) { // others stand between: suspects, other kinds, expired ones
 		for _, c := range claims {
-			if err := t.unready(c.Was); err != nil {
+			if err := t.unready(c); err != nil {
 				return err
 			}
 		}
@@ -173,7 +203,7 @@ func (t *tx) unreadyRange(claims []*daybook.Change) error {
 }
 
 // unready takes a waiting job's row out of ready.
-func (t *tx) unready(j daybook.Job) error {
+func (t *tx) unready(j *daybook.Job) error {
 	key, err := t.readyKey(j)
 	if err != nil {
 		return err
@@ -186,7 +216,7 @@ func (t *tx) unready(j daybook.Job) error {
 }
 
 // readyKey is where a waiting job's row is in ready.
-func (v *view) readyKey(j daybook.Job) ([]driver.Value, error) {
+func (v *view) readyKey(j *daybook.Job) ([]driver.Value, error) {
 	lane, err := v.queueNumber(j.Queue)
 	if j.HeldBy != "" {
 		lane = -lane
@@ -252,7 +282,7 @@ func (t *tx) saveSlow(c daybook.Change, queue int64) error {
 
 // enready puts a waiting job's row into ready.
 func (t *tx) enready(j daybook.Job) error {
-	key, err := t.readyKey(j)
+	key, err := t.readyKey(&j)
 	if err != nil {
 		return err
 	}
@@ -269,7 +299,7 @@ func (t *tx) saveArrival(c daybook.Change) error {
 	if err != nil {
 		return fmt.Errorf("writing an origin: %w", err)
 	}
-	last, err := one(t.q, "SELECT max(seq) FROM job")
+	last, err := one(t.q, lastSeq)
 	if err != nil {
 		return err
 	}
@@ -299,7 +329,7 @@ func (t *tx) saveArrival(c daybook.Change) error {
 func (t *tx) leave(c daybook.Change) error {
 	switch {
 	case c.Was.State == daybook.Waiting:
-		return t.unready(c.Was)
+		return t.unready(&c.Was)
 	case c.Was.State == daybook.Running && c.Now.State != daybook.Running:
 		session, err := t.sessionNumber(c.Was.Session)
 		if err != nil {
@@ -449,15 +479,22 @@ func (t *tx) SaveOwned(_ context.Context, jobs []daybook.Job) error {
 	return nil
 }
 
-// SaveCall remembers what a claim call was given.
+// SaveCall remembers what a claim call was given: runs of rows that follow one
+// another at one generation.
 func (t *tx) SaveCall(_ context.Context, call daybook.ID, s daybook.Session, jobs []daybook.Job) error {
-	given := append(make([]byte, 0, 16*len(jobs)+2), '[')
-	for i, j := range jobs {
-		if i > 0 {
+	given := append(make([]byte, 0, 64), '[')
+	for len(jobs) > 0 {
+		first, n := &jobs[0], 1
+		for n < len(jobs) && jobs[n].Ref == first.Ref+int64(n) && jobs[n].Generation == first.Generation {
+			n++
+		}
+		if len(given) > 1 {
 			given = append(given, ',')
 		}
-		given = strconv.AppendInt(append(given, '['), j.Ref, 10)
-		given = append(strconv.AppendInt(append(given, ','), j.Generation, 10), ']')
+		given = strconv.AppendInt(append(given, '['), first.Ref, 10)
+		given = strconv.AppendInt(append(given, ','), first.Generation, 10)
+		given = append(strconv.AppendInt(append(given, ','), int64(n), 10), ']')
+		jobs = jobs[n:]
 	}
 	_, err := t.q.exec("INSERT INTO call (id, session, at, given) VALUES (?, ?, ?, ?)", blob(call), s.Ref, int64(t.now),
 		string(append(given, ']')))

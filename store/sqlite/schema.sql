@@ -22,7 +22,7 @@ CREATE TABLE queue (
 );
 
 CREATE TABLE job (
-    seq              INTEGER PRIMARY KEY,          -- arrival
+    seq              INTEGER PRIMARY KEY AUTOINCREMENT, -- arrival; never used again
     id               BLOB NOT NULL UNIQUE,
     queue            INTEGER NOT NULL,             -- queue.n; never changes
     kind             TEXT NOT NULL,
@@ -127,7 +127,7 @@ CREATE TABLE session (
 CREATE INDEX session_live  ON session (expires_at) WHERE ended_at IS NULL;
 CREATE INDEX session_ended ON session (ended_at) WHERE ended_at IS NOT NULL;
 
--- What a claim call was given: [[seq, generation], …].
+-- What a claim call was given: runs of rows, [[first seq, generation, how many], …].
 CREATE TABLE call (
     id      BLOB PRIMARY KEY,
     session INTEGER NOT NULL,

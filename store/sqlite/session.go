@@ -196,7 +196,7 @@ func (v *view) jobsOf(query string, args []driver.Value) (jobs []daybook.Job, er
 }
 
 func (v *view) callClaims(ctx context.Context, call daybook.ID) (s daybook.Session, jobs []daybook.Job, found bool, err error) {
-	var given [][2]int64
+	var given [][3]int64 // first row, generation, how many rows
 	var session int64
 	err = v.q.rows("SELECT session, given FROM call WHERE id = ?", []driver.Value{blob(call)}, func(row []driver.Value) error {
 		found, session = true, num(row[0])
@@ -209,7 +209,7 @@ func (v *view) callClaims(ctx context.Context, call daybook.ID) (s daybook.Sessi
 		return s, nil, true, err
 	}
 	for _, g := range given {
-		owned, err := v.ownedBy(session, "AND o.seq = ? AND o.generation = ?", g[0], g[1])
+		owned, err := v.ownedBy(session, "AND o.seq >= ? AND o.seq < ? AND o.generation = ?", g[0], g[0]+g[2], g[1])
 		if err != nil {
 			return s, nil, true, err
 		}

@@ -20,7 +20,9 @@ type view struct {
 // tx is a write transaction: a view that also writes, and that counts.
 type tx struct {
 	view
-	deltas map[int64]*delta
+	deltas  map[int64]*delta
+	refs    *refs
+	claimed []claimedRef // by this transaction
 }
 
 // delta is what the transaction did to one queue's counts.
@@ -38,7 +40,7 @@ var (
 
 func newTx(s *Store, q querier) *tx {
 	return &tx{view: view{q: q, names: s.names, now: s.clock(), named: map[string]int64{},
-		sessions: map[int64]daybook.Session{}}, deltas: map[int64]*delta{}}
+		sessions: map[int64]daybook.Session{}}, deltas: map[int64]*delta{}, refs: s.refs}
 }
 
 // Now is the book's clock, fixed for the transaction.
@@ -60,6 +62,14 @@ func (t *tx) reset(marked map[int64]delta) {
 	}
 	clear(t.named) // a queue made by the undone write may be gone
 	clear(t.sessions)
+	t.claimed = nil // as may a job
+}
+
+// remember notes the rows of claimed jobs for when the claims are committed.
+func (t *tx) remember(queue int64, jobs []daybook.Job) {
+	for i := range jobs {
+		t.claimed = append(t.claimed, claimedRef{jobs[i].ID, ref{jobs[i].Ref, queue}})
+	}
 }
 
 // count notes what a change did to its queue.

@@ -182,6 +182,7 @@ func (s *Store) commit(group []*write, answers []error) error {
 		return s.broken(err)
 	}
 	s.names.learn(t.named)
+	s.refs.learn(t.claimed)
 	return nil
 }
 
