@@ -144,14 +144,14 @@ func bookHandle(n int) func(context.Context, *stopwatch, string) error {
 
 // bookLatency measures how soon a handler begins when the worker is idle and
 // hears the bell of its own process.
-func bookLatency(short bool) func(context.Context, *stopwatch, string) error {
+func bookLatency(samples int) func(context.Context, *stopwatch, string) error {
 	return func(ctx context.Context, s *stopwatch, file string) error {
 		book, err := openBook(ctx, file)
 		if err != nil {
 			return err
 		}
 		defer book.Close()
-		m := newMeter(short)
+		m := newMeter(samples)
 		w := worker.New(book, worker.Config{Queues: []string{queue}, Concurrency: 100})
 		worker.Handle(w, kind, func(_ context.Context, c *worker.Claim[numbered]) error {
 			m.began(c.Args.N)
@@ -171,7 +171,7 @@ func bookLatency(short bool) func(context.Context, *stopwatch, string) error {
 		if err := errors.Join(err, <-ended); err != nil {
 			return err
 		}
-		s.latencies(m.took)
+		s.latencies(m.since(m.asked))
 		return nil
 	}
 }

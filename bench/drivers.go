@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -61,7 +59,7 @@ func measureDrivers(ctx context.Context, c config, dir string, out io.Writer) er
 	t.compare("mattn", "modernc")
 	t.Notes = []string{"the raw table of -sqlite, one connection",
 		"both: one transaction completes a batch and claims the next"}
-	return t.print(out, c.output)
+	return t.finish(c, out)
 }
 
 func (t *table) runDriver(ctx context.Context, c config, b *build, dir string) error {
@@ -144,19 +142,4 @@ func (b *build) build(ctx context.Context, env []string, dir string) error {
 	_, err = command(ctx, append(env, "GOOS=windows", "GOARCH=amd64"), "go", args...)
 	b.Windows = err == nil
 	return ctx.Err()
-}
-
-// command runs a program and returns what it printed. Its error holds the last
-// line that the program complained with.
-func command(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), env...)
-	var complaint bytes.Buffer
-	cmd.Stderr = &complaint
-	printed, err := cmd.Output()
-	if err != nil {
-		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
-		err = fmt.Errorf("%s: %w: %.200s", filepath.Base(name), err, lines[len(lines)-1])
-	}
-	return printed, err
 }

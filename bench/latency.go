@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -14,44 +13,50 @@ type numbered struct {
 
 // meter enqueues at a steady rate and notes when each handler began.
 type meter struct {
-	sent []time.Time
-	took []time.Duration
-	left sync.WaitGroup
+	asked, sent, begun []time.Time // by job: when enqueue was called, when it returned, when the handler began
+	handled            chan struct{}
 }
 
 const latencyRate = 200 // jobs a second
 
-func newMeter(short bool) *meter {
-	n := 5 * latencyRate
-	if short {
-		n = 2 * latencyRate
-	}
-	return &meter{sent: make([]time.Time, n), took: make([]time.Duration, n)}
+func newMeter(n int) *meter {
+	times := func() []time.Time { return make([]time.Time, n) }
+	return &meter{times(), times(), times(), make(chan struct{}, n)}
 }
 
 func (m *meter) began(n int) {
-	m.took[n] = time.Since(m.sent[n])
-	m.left.Done()
+	m.begun[n] = time.Now()
+	m.handled <- struct{}{}
 }
 
 // drive enqueues one job after the other, each at its time, and waits until
 // all have begun.
 func (m *meter) drive(ctx context.Context, enqueue func(n int) error) error {
-	m.left.Add(len(m.sent))
-	begun := time.Now()
+	first := time.Now()
 	for n := range m.sent {
-		time.Sleep(time.Until(begun.Add(time.Duration(n) * time.Second / latencyRate)))
-		m.sent[n] = time.Now()
+		time.Sleep(time.Until(first.Add(time.Duration(n) * time.Second / latencyRate)))
+		m.asked[n] = time.Now()
 		if err := enqueue(n); err != nil {
 			return err
 		}
+		m.sent[n] = time.Now()
 	}
-	all := make(chan struct{})
-	go func() { m.left.Wait(); close(all) }()
-	select {
-	case <-all:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	for range m.sent {
+		select {
+		case <-m.handled:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
+	return nil
+}
+
+// since says how long after each of these times the job's handler began. It
+// can begin before enqueue has returned; then it is 0.
+func (m *meter) since(from []time.Time) []time.Duration {
+	took := make([]time.Duration, len(from))
+	for n := range took {
+		took[n] = max(0, m.begun[n].Sub(from[n]))
+	}
+	return took
 }

@@ -1,12 +1,14 @@
 // Command bench measures Daybook beside its peers and beside the raw limit of
-// the same driver, in one run, round by round, so that all of them meet the
+// the same database, in one run, round by round, so that all of them meet the
 // same machine in the same minute:
 //
-//	go -C bench run . -sqlite
-//	go -C bench run . -drivers
+//	go -C bench run .            # on PostgreSQL, the peers' homes too: -postgres
+//	go -C bench run . -sqlite    # on SQLite
+//	go -C bench run . -drivers   # the SQLite drivers for Go
 //
-// Everything is fully durable: a write-ahead log with synchronous=FULL, and a
-// write counts when its commit has returned.
+// Everything is fully durable unless the table's notes say otherwise: every
+// commit is forced to the disk, and a write counts when its commit has
+// returned.
 package main
 
 import (
@@ -17,24 +19,35 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
+	"syscall"
 )
 
 // config is what the flags say.
 type config struct {
+	postgres, sqlite, drivers bool
+
 	jobs    int
 	rounds  int
 	quick   bool
 	output  string
+	plot    string
 	only    *regexp.Regexp
+	dir     string
+	pg      string // major version of PostgreSQL, or ""
 	profile string
 	log     io.Writer // progress
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	start := func() error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) }
+	if len(os.Args) == 4 && os.Args[1] == peerCommand {
+		start = func() error { return runPeer(ctx, os.Args[2], os.Args[3], os.Stdout) }
+	}
+	if err := start(); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()
 		os.Exit(1)
@@ -42,93 +55,89 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out, log io.Writer) error {
-	c := config{log: log}
-	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	sqlite := flags.Bool("sqlite", false, "Daybook, the raw limit and River on SQLite")
-	drivers := flags.Bool("drivers", false, "the SQLite drivers for Go, each built and run by itself")
-	dir := flags.String("dir", "", "where files go, on a real disk (default the system's temporary directory)")
-	only := flags.String("only", "", "measure only rows that match this pattern")
-	flags.IntVar(&c.jobs, "jobs", 0, "jobs a measurement; slow ones take a share (default 100000, quick 20000)")
-	flags.IntVar(&c.rounds, "rounds", 3, "rounds; the table shows the median")
-	flags.BoolVar(&c.quick, "quick", false, "end within two minutes")
-	flags.StringVar(&c.output, "o", "table", "table or json")
-	flags.StringVar(&c.profile, "profile", "", "existing directory for processor profiles of Daybook's rows")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if *sqlite == *drivers {
-		return errors.New("choose one of -sqlite and -drivers")
-	}
-	if c.output != "table" && c.output != "json" {
-		return fmt.Errorf("-o wants table or json, got %q", c.output)
-	}
-	if c.rounds < 1 || c.jobs < 0 || c.jobs > 0 && c.jobs < 1000 {
-		return errors.New("-rounds wants at least 1 and -jobs at least 1000")
-	}
-	if c.jobs == 0 {
-		c.jobs = 100_000
-		if c.quick {
-			c.jobs = 20_000
-		}
-	}
-	var err error
-	if c.only, err = regexp.Compile(*only); err != nil {
-		return err
-	}
-	temp, err := os.MkdirTemp(*dir, "daybook-bench-")
+	c, err := parse(args, log)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(temp)
-	if *drivers {
-		return measureDrivers(ctx, c, temp, out)
-	}
-	return measureSQLite(ctx, c, temp, out)
-}
-
-func measureSQLite(ctx context.Context, c config, dir string, out io.Writer) error {
-	t := newTable(c, dir)
-	if err := t.measure(ctx, c, dir, sqliteTrials(c)); err != nil {
+	temp, err := os.MkdirTemp(c.dir, "daybook-bench-")
+	if err != nil {
 		return err
 	}
-	t.compare("daybook", "raw")
-	t.compare("daybook", "raw by row")
-	t.compare("daybook", "raw+")
-	t.compare("daybook", "river")
-	t.Notes = []string{
-		"raw: one narrow table, a statement a batch; by row: a statement a row; raw+: with unique id and history",
-		"ratio: the median of the rounds' ratios, since rounds meet different loads",
-		"latency: from the call that enqueues to the handler's first line, its commit included",
+	if temp, err = filepath.Abs(temp); err != nil {
+		return err
 	}
-	return t.print(out, c.output)
+	defer os.RemoveAll(temp)
+	switch {
+	case c.sqlite:
+		return measureSQLite(ctx, c, temp, out)
+	case c.drivers:
+		return measureDrivers(ctx, c, temp, out)
+	}
+	return measurePostgres(ctx, c, temp, out)
 }
 
-// sqliteTrials are the measurements, those of one row side by side.
-func sqliteTrials(c config) []trial {
-	fast, slow := c.jobs, c.jobs/20
-	const enqueue100, enqueue1 = "enqueue, batch 100", "enqueue, batch 1"
-	const both, each = "claim+complete, batch 100", "claim, then complete"
-	const work, latency = "work, no-op handler", "latency at 200/s"
-	return []trial{
-		{enqueue100, "raw", rawEnqueue(rawFast, fast, 100)},
-		{enqueue100, "raw by row", rawEnqueue(rawByRow, fast, 100)},
-		{enqueue100, "raw+", rawEnqueue(rawWhole, fast, 100)},
-		{enqueue100, "daybook", bookEnqueue(fast, 100)},
-		{enqueue100, "river", riverEnqueue(fast/5, 100)},
-		{enqueue1, "raw", rawEnqueue(rawFast, slow, 1)},
-		{enqueue1, "raw+", rawEnqueue(rawWhole, slow, 1)},
-		{enqueue1, "daybook", bookEnqueue(slow, 1)},
-		{enqueue1, "river", riverEnqueue(slow, 1)},
-		{both, "raw", rawWork(rawFast, fast, true)},
-		{both, "raw by row", rawWork(rawByRow, fast, true)},
-		{both, "raw+", rawWork(rawWhole, fast, true)},
-		{both, "daybook", bookWork(fast, 2)},
-		{each, "raw", rawWork(rawFast, fast, false)},
-		{each, "raw+", rawWork(rawWhole, fast, false)},
-		{each, "daybook", bookWork(fast, 1)},
-		{work, "daybook", bookHandle(fast)},
-		{work, "river", riverHandle(slow)},
-		{latency, "daybook", bookLatency(c.quick)},
-		{latency, "river", riverLatency(c.quick)},
+// parse reads the flags.
+func parse(args []string, log io.Writer) (config, error) {
+	c := config{log: log}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(log)
+	flags.BoolVar(&c.postgres, "postgres", false, "Daybook, the raw limit and the peers, on servers of its own (default)")
+	flags.BoolVar(&c.sqlite, "sqlite", false, "Daybook, the raw limit and River on SQLite")
+	flags.BoolVar(&c.drivers, "drivers", false, "the SQLite drivers for Go, each built and run by itself")
+	flags.StringVar(&c.dir, "dir", "", "where files go, on a real disk (default the system's temporary directory)")
+	flags.StringVar(&c.pg, "pg", "", "major version of PostgreSQL (default the newest that is installed)")
+	only := flags.String("only", "", "measure only rows that match this pattern; bulk enqueue goes with work")
+	flags.IntVar(&c.jobs, "jobs", 0, "jobs a measurement; slow ones take a share\n"+
+		"(default 200000, quick 50000; on SQLite 100000, quick 20000)")
+	flags.IntVar(&c.rounds, "rounds", 0, "rounds; the table shows the median (default 3; on PostgreSQL quick 2)")
+	flags.BoolVar(&c.quick, "quick", false, "end within five minutes, on SQLite within two")
+	flags.StringVar(&c.output, "o", "table", "table or json")
+	flags.StringVar(&c.plot, "plot", "", "file for a bar plot as well, as SVG")
+	flags.StringVar(&c.profile, "profile", "", "existing directory for processor profiles of Daybook's rows")
+	if err := flags.Parse(args); err != nil {
+		return c, err
 	}
+	var err error
+	if c.only, err = regexp.Compile(*only); err != nil {
+		return c, fmt.Errorf("-only: %w", err)
+	}
+	if flags.NArg() > 0 {
+		return c, fmt.Errorf("there are flags only, no %q", flags.Arg(0))
+	}
+	return c, c.complete()
+}
+
+// complete checks what the flags say and fills in what they leave open.
+func (c *config) complete() error {
+	modes := 0
+	for _, on := range []bool{c.postgres, c.sqlite, c.drivers} {
+		if on {
+			modes++
+		}
+	}
+	switch {
+	case modes > 1:
+		return errors.New("choose one of -postgres, -sqlite and -drivers")
+	case c.output != "table" && c.output != "json":
+		return fmt.Errorf("-o wants table or json, got %q", c.output)
+	case c.rounds < 0 || c.jobs < 0 || c.jobs > 0 && c.jobs < 1000:
+		return errors.New("-rounds wants at least 1 and -jobs at least 1000")
+	}
+	c.postgres = modes == 0 || c.postgres
+	jobs, rounds := 100_000, 3
+	switch {
+	case c.postgres && c.quick:
+		jobs, rounds = 50_000, 2
+	case c.postgres:
+		jobs = 200_000
+	case c.quick:
+		jobs = 20_000
+	}
+	if c.jobs == 0 {
+		c.jobs = jobs
+	}
+	if c.rounds == 0 {
+		c.rounds = rounds
+	}
+	return nil
 }

@@ -14,26 +14,47 @@ import (
 	"github.com/daybookdev/daybook/bench/raw"
 )
 
-// trial measures one system in one row of the table. It gets a new file each
-// time, fills it, and times only what the row names.
+// trial measures one system in one row of the table, or in a few that belong
+// together. It gets an empty place to work in each time, fills it, and times
+// only what the row names.
 type trial struct {
 	row    string
 	system string
-	run    func(ctx context.Context, s *stopwatch, file string) error
+	run    func(ctx context.Context, s *stopwatch, place string) error
+}
+
+// ours tells what a run is about: without it there is nothing to compare.
+func (tr trial) ours() bool {
+	return strings.HasPrefix(tr.system, "daybook") || strings.HasPrefix(tr.system, "raw")
+}
+
+// room gives a trial an empty place, the name of a file or the address of a
+// database, and says how to clear it away.
+type room func(ctx context.Context, tr trial) (place string, leave func(), err error)
+
+// fileRoom is a file in a folder, for SQLite.
+func fileRoom(dir string) room {
+	file := filepath.Join(dir, "bench.db")
+	return func(context.Context, trial) (string, func(), error) {
+		return file, func() {
+			for _, end := range []string{"", "-wal", "-shm"} {
+				os.Remove(file + end)
+			}
+		}, nil
+	}
 }
 
 // stopwatch times the part of a trial that counts.
 type stopwatch struct {
+	row      string // of the table
 	profile  string // file for a processor profile, or ""
-	wall     time.Time
-	cpu      time.Duration
 	readings []reading
 }
 
 // reading is one number of one trial: a rate, a cost or a latency.
 type reading struct {
-	suffix, unit string
-	value        float64
+	row, unit string
+	value     float64
 }
 
 // Units of readings. Only of rates more is better.
@@ -41,12 +62,26 @@ const (
 	perSecond = "jobs/s"
 	perJob    = "µs/job"
 	millis    = "ms"
+	walBytes  = "WAL B/job"
+	megabytes = "MB at most"
 )
 
 var fileName = strings.NewReplacer(" ", "-", ",", "", "/", "-")
 
+// add notes one number. What isn't known here is zero, and left out.
+func (s *stopwatch) add(row, unit string, value float64) {
+	if value > 0 {
+		s.readings = append(s.readings, reading{row, unit, value})
+	}
+}
+
 // time runs what counts, which puts n jobs through.
 func (s *stopwatch) time(n int, fn func() error) error {
+	return s.count(func() (int, error) { return n, fn() })
+}
+
+// count runs what counts, which tells how many jobs it put through.
+func (s *stopwatch) count(fn func() (int, error)) error {
 	runtime.GC()
 	if s.profile != "" {
 		f, err := os.Create(s.profile)
@@ -60,14 +95,13 @@ func (s *stopwatch) time(n int, fn func() error) error {
 		defer pprof.StopCPUProfile()
 	}
 	wall, cpu := time.Now(), raw.ProcessorTime()
-	if err := fn(); err != nil {
+	n, err := fn()
+	if err != nil {
 		return err
 	}
 	took, used := time.Since(wall), raw.ProcessorTime()-cpu
-	s.readings = append(s.readings, reading{"", perSecond, float64(n) / took.Seconds()})
-	if used > 0 {
-		s.readings = append(s.readings, reading{"", perJob, float64(used.Microseconds()) / float64(n)})
-	}
+	s.add(s.row, perSecond, float64(n)/took.Seconds())
+	s.add(s.row, perJob, float64(used.Microseconds())/float64(n))
 	return nil
 }
 
@@ -76,29 +110,25 @@ func (s *stopwatch) latencies(all []time.Duration) {
 	slices.Sort(all)
 	for _, p := range []int{50, 95, 99} {
 		at := all[min(len(all)-1, len(all)*p/100)]
-		s.readings = append(s.readings, reading{fmt.Sprintf(", p%d", p), millis, float64(at.Microseconds()) / 1000})
+		s.add(fmt.Sprintf("%s, p%d", s.row, p), millis, float64(at.Microseconds())/1000)
 	}
 }
 
 // measure runs the trials round by round. Every other round goes backwards, so
 // that nobody is always the one after the disk's busiest neighbour.
-func (t *table) measure(ctx context.Context, c config, dir string, trials []trial) error {
+func (t *table) measure(ctx context.Context, c config, in room, trials []trial) error {
 	trials = slices.DeleteFunc(trials, func(tr trial) bool { return !c.only.MatchString(tr.row) })
-	for i := range trials {
-		t.row(trials[i].row, perSecond) // rows in this order, whichever way the first round goes
-	}
 	for round := range c.rounds {
 		for i := range trials {
 			tr := trials[i]
 			if round%2 == 1 {
 				tr = trials[len(trials)-1-i]
 			}
-			fmt.Fprintf(c.log, "round %d of %d: %s, %s\n", round+1, c.rounds, tr.row, tr.system)
-			s := &stopwatch{}
-			if c.profile != "" && tr.system == "daybook" {
-				s.profile = filepath.Join(c.profile, fileName.Replace(tr.row)+".pprof")
+			if t.failed(tr) {
+				continue
 			}
-			if err := t.once(ctx, tr, s, filepath.Join(dir, "bench.db")); err != nil {
+			fmt.Fprintf(c.log, "round %d of %d: %s, %s\n", round+1, c.rounds, tr.row, tr.system)
+			if err := t.once(ctx, c, in, tr); err != nil {
 				return fmt.Errorf("%s, %s: %w", tr.row, tr.system, err)
 			}
 		}
@@ -106,18 +136,37 @@ func (t *table) measure(ctx context.Context, c config, dir string, trials []tria
 	return nil
 }
 
-func (t *table) once(ctx context.Context, tr trial, s *stopwatch, file string) error {
-	err := tr.run(ctx, s, file)
-	for _, end := range []string{"", "-wal", "-shm"} {
-		os.Remove(file + end)
+// once runs a trial and keeps what it read. A peer that fails is noted and
+// left out from then on: the others' numbers are worth having.
+func (t *table) once(ctx context.Context, c config, in room, tr trial) error {
+	s := &stopwatch{row: tr.row}
+	if c.profile != "" && tr.system == "daybook" {
+		s.profile = filepath.Join(c.profile, fileName.Replace(tr.row)+".pprof")
 	}
-	if err == nil {
-		err = ctx.Err()
+	err := inRoom(ctx, in, tr, s)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && tr.ours():
+		return err
+	case err != nil:
+		fmt.Fprintln(c.log, "  failed:", err)
+		t.fail(tr, err)
+		return nil
 	}
 	for _, r := range s.readings {
-		t.add(tr.row+r.suffix, r.unit, tr.system, r.value)
+		t.add(r.row, r.unit, tr.system, r.value)
 	}
-	return err
+	return nil
+}
+
+func inRoom(ctx context.Context, in room, tr trial, s *stopwatch) error {
+	place, leave, err := in(ctx, tr)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return tr.run(ctx, s, place)
 }
 
 // syncsPerSecond says how fast the directory's disk is: how often a second

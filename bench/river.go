@@ -146,14 +146,14 @@ func riverHandle(n int) func(context.Context, *stopwatch, string) error {
 	}
 }
 
-func riverLatency(short bool) func(context.Context, *stopwatch, string) error {
+func riverLatency(samples int) func(context.Context, *stopwatch, string) error {
 	return func(ctx context.Context, s *stopwatch, file string) error {
 		db, err := openRiver(ctx, file)
 		if err != nil {
 			return err
 		}
 		defer db.Close()
-		m := newMeter(short)
+		m := newMeter(samples)
 		client, err := riverClient(db, m.began)
 		if err != nil {
 			return err
@@ -168,7 +168,7 @@ func riverLatency(short bool) func(context.Context, *stopwatch, string) error {
 		if err != nil {
 			return err
 		}
-		s.latencies(m.took)
+		s.latencies(m.since(m.asked))
 		return client.Stop(ctx)
 	}
 }

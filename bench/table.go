@@ -21,6 +21,7 @@ type table struct {
 	Builds  []*build `json:"builds,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
 	ratios  [][2]string
+	out     map[string]bool // row and system of peers that failed
 }
 
 type machine struct {
@@ -66,10 +67,21 @@ func (t *table) add(name, unit, system string, value float64) {
 	}
 }
 
+// fail leaves a peer out of the rows of a trial, with the reason.
+func (t *table) fail(tr trial, err error) {
+	if t.out == nil {
+		t.out = map[string]bool{}
+	}
+	t.out[tr.row+"\x00"+tr.system] = true
+	t.Notes = append(t.Notes, fmt.Sprintf("%s is left out of %q: %v", tr.system, tr.row, err))
+}
+
+func (t *table) failed(tr trial) bool { return t.out[tr.row+"\x00"+tr.system] }
+
 // compare adds a column of ratios: the median of what each round's two numbers
 // give.
 func (t *table) compare(system, other string) {
-	t.ratios = append(t.ratios, [2]string{system, other})
+	found := false
 	for _, r := range t.Rows {
 		a, b := r.Values[system], r.Values[other]
 		var each []float64
@@ -78,7 +90,11 @@ func (t *table) compare(system, other string) {
 		}
 		if len(each) > 0 {
 			r.Ratio[system+"/"+other] = median(each)
+			found = true
 		}
+	}
+	if found {
+		t.ratios = append(t.ratios, [2]string{system, other})
 	}
 }
 
@@ -90,6 +106,16 @@ func median(values []float64) float64 {
 	return v[len(v)/2]
 }
 
+// finish prints the table and plots it, if that was asked for.
+func (t *table) finish(c config, out io.Writer) error {
+	if c.plot != "" {
+		if err := os.WriteFile(c.plot, []byte(plot(t)), 0o644); err != nil {
+			return err
+		}
+	}
+	return t.print(out, c.output)
+}
+
 // print writes the table for people, or everything as one line of JSON.
 func (t *table) print(out io.Writer, format string) error {
 	t.Rows = slices.DeleteFunc(t.Rows, func(r *row) bool { return len(r.Values) == 0 })
@@ -99,14 +125,8 @@ func (t *table) print(out io.Writer, format string) error {
 	m := t.Machine
 	fmt.Fprintf(out, "%s, %d processors, %s; %.0f synced writes/s; median of %d rounds, %d jobs\n\n", m.OS,
 		m.CPUs, m.Go, m.SyncsPerSecond, t.Rounds, t.Jobs)
-	units := []string{}
-	for _, r := range t.Rows {
-		if !slices.Contains(units, r.Unit) {
-			units = append(units, r.Unit)
-		}
-	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight|tabwriter.Debug)
-	for _, unit := range units {
+	for _, unit := range t.units() {
 		t.printUnit(w, unit)
 	}
 	t.printBuilds(w)
@@ -117,6 +137,16 @@ func (t *table) print(out io.Writer, format string) error {
 		fmt.Fprintln(out, n)
 	}
 	return nil
+}
+
+// units are those of all rows, in their order.
+func (t *table) units() (units []string) {
+	for _, r := range t.Rows {
+		if !slices.Contains(units, r.Unit) {
+			units = append(units, r.Unit)
+		}
+	}
+	return units
 }
 
 func (t *table) printUnit(w io.Writer, unit string) {
