@@ -9,15 +9,20 @@ test: ## run all tests
 race: ## run all tests with the race detector; needs a C compiler
 	go test -race ./...
 conform: ## hold the SQLite store to the conformance suite
-	go test -count=1 -run TestStore ./store/...
+	go test -count=1 -run TestStore ./store/sqlite
+postgres: ## install a PostgreSQL for the tests: make postgres VERSION=18; needs npm
+	internal/pgtest/install.sh $(or $(VERSION),18)
+test-matrix: ## the PostgreSQL store on 15 to 18, in every isolation, mode and through PgBouncer
+	internal/pgtest/matrix.sh
 gen: ## write the generated pages and pictures anew
 	go test ./internal/tidy -rewrite
 demo: ## run the demo: kills, pauses and redeliveries, then the verdict
 	go run ./cmd/daybook demo
 mutate: ## take guards out one at a time; a test must fail for each
 	go run ./internal/mutate
-bench: ## measure beside the bare driver and other systems
+bench: ## measure beside the bare drivers and other systems
 	go -C bench run . -sqlite
+	go -C bench run .
 memory: ## peak memory of a large enqueue beside a small one
 	go test -count=1 -v -run Memory ./cmd/daybook
 fuzz: ## fuzz each input for half a minute

@@ -20,12 +20,16 @@ func TestSQLLives(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for n := range 16 {
-		l := &life{sqlBook: b, Rand: random, queue: fmt.Sprintf("q%d", n)}
+		l := &life{sqlBook: b, Rand: random, queue: fmt.Sprintf("q%d", n), habit: n}
 		l.begin()
 		for range 40 {
 			l.step()
 			l.compare()
 		}
+	}
+	// Sessions go sooner than history does.
+	if n := b.value(b.conn, "SELECT count(*)::text FROM daybook.ended WHERE outcome <> 1 AND worker IS NULL"); n != "0" {
+		t.Errorf("%s attempts don't know their worker", n)
 	}
 }
 
@@ -34,9 +38,11 @@ type life struct {
 	*sqlBook
 	*rand.Rand
 	queue   string
+	habit   int // what its owner does most
 	session daybook.Session
 	job     daybook.Job
 	history []daybook.Attempt
+	effects int
 	words   string   // the newest error, before the book cuts it
 	lived   []string // for the error
 }
@@ -98,6 +104,8 @@ func (l *life) step() {
 		l.note("pass %s", d)
 	case n < 10 && l.job.State != daybook.Running:
 		l.claimIt()
+	case n < 12 && l.habit%4 == 3:
+		l.lose()
 	case n < 15:
 		l.finish()
 	case n < 16:
@@ -105,13 +113,18 @@ func (l *life) step() {
 			return j.Cancel(daybook.By{Actor: "ada"}, l.IntN(3) == 0, l.now())
 		})
 	case n < 17:
-		l.move("lose", func(j daybook.Job) (daybook.Change, error) {
-			owner := daybook.Owner{Session: j.Session, Generation: j.Generation}
-			return j.Lose(daybook.Loss{Cause: daybook.LossSession, Owner: owner}, l.now())
-		})
+		l.lose()
 	case n < 18 && l.job.OpenEffect == "":
 		l.move("revive", func(j daybook.Job) (daybook.Change, error) { return j.Revive(daybook.By{Actor: "ada"}, l.now()) })
 	}
+}
+
+func (l *life) lose() {
+	l.Helper()
+	l.move("lose", func(j daybook.Job) (daybook.Change, error) {
+		owner := daybook.Owner{Session: j.Session, Generation: j.Generation}
+		return j.Lose(daybook.Loss{Cause: daybook.LossSession, Owner: owner}, l.now())
+	})
 }
 
 // move carries out a move of somebody else by Go.
@@ -146,6 +159,9 @@ func (l *life) apply(c daybook.Change) {
 	l.job.Args = was.Args
 	if l.job.LastError == nil {
 		l.job.LastError = was.LastError
+	}
+	if c.Effect != nil {
+		l.effects++
 	}
 	a := c.Attempt
 	if a == nil {
@@ -184,8 +200,8 @@ func (l *life) claimIt() {
 	}
 	if err == nil {
 		got := claims[0]
-		if got.id != c.Now.ID.String() || got.generation != c.Now.Generation || got.args != string(l.job.Args) || got.kind != "k" ||
-			daybook.At(got.lease) != l.session.ExpiresAt || was != "" && got.session != was {
+		if got.id != c.Now.ID.String() || got.generation != c.Now.Generation || got.args != string(l.job.Args) ||
+			got.kind != "k" || daybook.At(got.lease) != l.session.ExpiresAt || was != "" && got.session != was {
 			l.fail("claimed %+v, the move says %+v by %+v", got, c.Now, l.session)
 		}
 		l.apply(c)
@@ -257,10 +273,14 @@ func (l *life) outcome() daybook.Outcome {
 	if o.Owner.Session.IsZero() {
 		o.Owner.Session = daybook.NewID()
 	}
-	switch l.IntN(7) {
+	kind := l.IntN(7)
+	if l.IntN(2) == 0 {
+		kind = 1 + l.habit%4 // two of them fail, two release
+	}
+	switch kind {
 	case 0:
 		o.Kind, o.Result = daybook.OutcomeSucceeded, l.result()
-	case 1, 2, 3:
+	case 1, 2:
 		l.words = l.text()
 		o.Kind, o.Problem, o.Permanent = daybook.OutcomeFailed, daybook.NewProblem(l.words, "", ""), l.IntN(6) == 0
 		if l.IntN(2) == 0 {
@@ -301,19 +321,23 @@ func (l *life) text() string {
 
 // report says it by SQL.
 func (l *life) report(o daybook.Outcome) (string, error) {
-	owner := []any{o.Job.String(), o.Owner.Generation, o.Owner.Session.String()}
+	args := []any{o.Job.String(), o.Owner.Generation, o.Owner.Session.String()}
+	call := "SELECT daybook."
 	switch o.Kind {
 	case daybook.OutcomeSucceeded:
-		return l.try(l.conn, "SELECT daybook.complete($1::text::uuid, $2, $3::text::uuid, $4::text::json)", append(owner, nullJSON(o.Result))...)
+		call += "complete($1::text::uuid, $2, $3::text::uuid, $4::text::json)"
+		args = append(args, nullJSON(o.Result))
 	case daybook.OutcomeReleased:
-		return l.try(l.conn, "SELECT daybook.release($1::text::uuid, $2, $3::text::uuid, $4::text::interval)", append(owner, interval(o.In))...)
+		call += "release($1::text::uuid, $2, $3::text::uuid, $4::text::interval)"
+		args = append(args, interval(o.In))
+	default:
+		call += "fail($1::text::uuid, $2, $3::text::uuid, $4, $5, $6::text::interval)"
+		args = append(args, l.words, o.Permanent, nil)
+		if o.RetryIn != nil {
+			args[5] = interval(*o.RetryIn)
+		}
 	}
-	var in any
-	if o.RetryIn != nil {
-		in = interval(*o.RetryIn)
-	}
-	return l.try(l.conn, "SELECT daybook.fail($1::text::uuid, $2, $3::text::uuid, $4, $5, $6::text::interval)",
-		append(owner, l.words, o.Permanent, in)...)
+	return l.try(l.conn, call, args...)
 }
 
 // decide is the pure move that the outcome asks for. Where the curve decides
@@ -329,7 +353,8 @@ func (l *life) decide(o *daybook.Outcome) (daybook.Change, error) {
 			problem = fmt.Sprintf("result: at most %d bytes, got %d", daybook.ResultMax, len(o.Result))
 		}
 		if problem != "" {
-			o.Kind, o.Permanent, o.Problem, o.Result = daybook.OutcomeFailed, true, daybook.NewProblem(problem, "result", ""), nil
+			o.Kind, o.Permanent, o.Result = daybook.OutcomeFailed, true, nil
+			o.Problem = daybook.NewProblem(problem, "result", "")
 		}
 	}
 	switch o.Kind {
@@ -367,6 +392,17 @@ func (l *life) compare() {
 	if g, w := shownJob(got), shownJob(want); g != w {
 		l.fail("got  %s\nwant %s", g, w)
 	}
+	if want.State == daybook.Waiting {
+		place := l.value(l.conn, `SELECT concat_ws(' ', r.rank, r.run_at, r.suspect, r.ledger, r.kind, r.expires_at)
+			FROM daybook.ready r JOIN daybook.job j ON j.seq = r.seq WHERE j.id = $1::text::uuid`, l.job.ID.String())
+		ready := fmt.Sprint(^want.Priority, " ", int64(want.RunAt), " ", flag(want.Suspect()), " ", flag(l.effects > 0), " k")
+		if want.ExpiresAt != 0 {
+			ready += fmt.Sprint(" ", int64(want.ExpiresAt))
+		}
+		if place != ready {
+			l.fail("it waits as %s, want %s", place, ready)
+		}
+	}
 	attempts, err := l.book.Attempts(l.Context(), l.job.ID)
 	if err != nil || len(attempts) != len(l.history) {
 		l.fail("%d attempts, %v; want %d", len(attempts), err, len(l.history))
@@ -377,6 +413,13 @@ func (l *life) compare() {
 			l.fail("attempt %d:\ngot  %.500s\nwant %.500s", i, g, w)
 		}
 	}
+}
+
+func flag(b bool) string {
+	if b {
+		return "t"
+	}
+	return "f"
 }
 
 // shownJob is a job to compare: what people see, args byte for byte, and what
@@ -390,7 +433,8 @@ func shownJob(j daybook.Job) string {
 	if j.State != daybook.Running && j.State != daybook.Waiting {
 		first = 0
 	}
-	return fmt.Sprint(string(doc), err, string(args), string(result), first, j.Timeout, j.StartedAt, j.OpenEffect, j.Ledger)
+	return fmt.Sprint(string(doc), err, string(args), string(result), first, j.Timeout, j.StartedAt, j.OpenEffect,
+		j.Ledger)
 }
 
 func shownAttempt(a daybook.Attempt) string {

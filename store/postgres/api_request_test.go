@@ -3,7 +3,6 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -48,7 +47,8 @@ type desk struct {
 // request draws one.
 func (d *desk) request() daybook.Request {
 	r := daybook.Request{Queue: d.pick("q", "q", "q2", "", "a b", "é", strings.Repeat("q", 128), strings.Repeat("q", 129)),
-		Kind: d.pick("k", "k", "k", "k.1_-:", "k\n", strings.Repeat("k", 129)), OnLost: daybook.OnLost(d.pick("", "", "retry", "set_aside", "x"))}
+		Kind:   d.pick("k", "k", "k", "k.1_-:", "k\n", strings.Repeat("k", 129)),
+		OnLost: daybook.OnLost(d.pick("", "", "retry", "set_aside", "x"))}
 	if d.IntN(3) > 0 { // most of them plain
 		r.Queue, r.Kind, r.OnLost = "q", "k", ""
 	}
@@ -87,14 +87,14 @@ func (d *desk) request() daybook.Request {
 
 func (d *desk) duration() time.Duration {
 	const day = 24 * time.Hour
-	return []time.Duration{-time.Microsecond, time.Microsecond, time.Millisecond - time.Microsecond, time.Millisecond, time.Hour, day,
-		365 * day, 365*day + time.Microsecond, 100 * 365 * day, 100*365*day + time.Microsecond}[d.IntN(10)]
+	return []time.Duration{-time.Microsecond, time.Microsecond, time.Millisecond - time.Microsecond, time.Millisecond,
+		time.Hour, day, 365 * day, 365*day + time.Microsecond, 100 * 365 * day, 100*365*day + time.Microsecond}[d.IntN(10)]
 }
 
 func (d *desk) time() time.Time {
-	now := d.now().Std()
-	return []time.Time{now, now.Add(time.Microsecond), now.Add(-time.Hour), now.Add(time.Hour), time.Unix(0, 999_999_000), time.Unix(1, 0),
-		time.Date(1066, 10, 14, 9, 0, 0, 0, time.UTC), daybook.TimeMax.Std(), daybook.TimeMax.Std().Add(time.Microsecond)}[d.IntN(9)]
+	now, last := d.now().Std(), daybook.TimeMax.Std()
+	return []time.Time{now, now.Add(time.Microsecond), now.Add(-time.Hour), now.Add(time.Hour), time.Unix(0, 999_999_000),
+		time.Unix(1, 0), time.Date(1066, 10, 14, 9, 0, 0, 0, time.UTC), last, last.Add(time.Microsecond)}[d.IntN(9)]
 }
 
 // ask makes a request in one of the two languages.
@@ -194,19 +194,10 @@ func (d *desk) bySQL(r daybook.Request) (id string, replayed bool, err error) {
 	if !r.ID.IsZero() {
 		chosen = r.ID.String()
 	}
-	if r.MaxFailures == 0 {
-		r.MaxFailures = math.MinInt
-	}
-	err = d.conn.QueryRow(d.Context(), d.in(`SELECT id::text, replayed FROM daybook.enqueue($1, $2, $3::text::json, key => $4,
-		id => $5::text::uuid, run_at => $6, run_in => $7::text::interval, expires_at => $8, priority => $9, max_failures => $10,
-		on_lost => $11, timeout => $12::text::interval)`), r.Queue, r.Kind, string(r.Args), r.Key, chosen, timeOrNull(r.RunAt), in,
-		timeOrNull(r.ExpiresAt), r.Priority, nullInt2(r.MaxFailures), string(r.OnLost), timeout).Scan(&id, &replayed)
+	err = d.conn.QueryRow(d.Context(), d.in(`SELECT id::text, replayed FROM daybook.enqueue($1, $2, $3::text::json,
+		key => $4, id => $5::text::uuid, run_at => $6, run_in => $7::text::interval, expires_at => $8, priority => $9,
+		max_failures => $10, on_lost => $11, timeout => $12::text::interval)`), r.Queue, r.Kind, string(r.Args), r.Key,
+		chosen, timeOrNull(r.RunAt), in, timeOrNull(r.ExpiresAt), r.Priority, nullInt(int64(r.MaxFailures)), string(r.OnLost),
+		timeout).Scan(&id, &replayed)
 	return id, replayed, err
-}
-
-func nullInt2(n int) any {
-	if n == math.MinInt {
-		return nil
-	}
-	return n
 }

@@ -1,18 +1,29 @@
 package postgres
 
 import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
 	"github.com/daybookdev/daybook"
 )
 
-// chunk is how many jobs one statement inserts.
-const chunk = 1000
+const (
+	// chunk is how many jobs one statement inserts.
+	chunk = 1000
+	// bulk is from how many jobs on a call copies them in: from there on COPY
+	// takes two thirds of the time and a fifth less of the log.
+	bulk = 5000
+)
 
-// insert writes new jobs with the next round trip, in order.
+// insert writes new jobs, in order.
 func (t *tx) insert(jobs []daybook.NewJob) error {
-	for len(jobs) > 0 {
-		n := min(chunk, len(jobs))
-		t.insertChunk(jobs[:n])
-		jobs = jobs[n:]
+	if to, can := t.sender.(copier); can && len(jobs) >= bulk {
+		return t.copyJobs(to, jobs)
+	}
+	for part := range slices.Chunk(jobs, chunk) {
+		t.insertChunk(part)
 	}
 	return nil
 }
@@ -117,4 +128,95 @@ func keysOf(jobs []daybook.NewJob) any {
 		return nil
 	}
 	return list
+}
+
+// copier is a sender that can COPY as well.
+type copier interface {
+	copyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) error
+}
+
+func (l *line) copyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) error {
+	return l.trip(ctx, "COPY "+table[1], func(ctx context.Context) error {
+		_, err := l.conn.CopyFrom(ctx, table, columns, rows)
+		return err
+	})
+}
+
+// copyJobs does what insert_jobs does.
+func (t *tx) copyJobs(to copier, jobs []daybook.NewJob) error {
+	lanes, seqs, err := t.number(jobs)
+	if err != nil {
+		return err
+	}
+	now := t.Now()
+	if t.bad != nil {
+		return t.bad
+	}
+	rows := make([]daybook.Job, len(jobs))
+	for i := range jobs {
+		rows[i] = jobs[i].Enqueue(now)
+		rows[i].Ref = seqs[i]
+	}
+	err = to.copyFrom(t.ctx, pgx.Identifier{string(t.schema), "job"}, []string{"seq", "enqueued_at", "id", "queue", "rank", "kind",
+		"args", "run_at", "expires_at", "max_failures", "set_aside_lost", "timeout", "key"},
+		pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) { return jobRow(&rows[i], lanes[i]), nil }))
+	if err != nil {
+		return err
+	}
+	err = to.copyFrom(t.ctx, pgx.Identifier{string(t.schema), "ready"}, []string{"run_at", "seq", "lane", "rank", "kind", "expires_at"},
+		pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
+			j := &rows[i]
+			return []any{int64(j.RunAt), j.Ref, lanes[i], rank(j.Priority), j.Kind, null(j.ExpiresAt)}, nil
+		}))
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		t.count(rows[i].Queue, accepted, rows[i].RunAt <= now)
+	}
+	return nil
+}
+
+// accepted counts one new job.
+var accepted = daybook.Change{Move: daybook.MoveEnqueue, Now: daybook.Job{State: daybook.Waiting}}.Delta()
+
+func jobRow(j *daybook.Job, lane int64) []any {
+	var runAt, most, timeout any
+	if j.RunAt != j.EnqueuedAt {
+		runAt = int64(j.RunAt)
+	}
+	if j.MaxFailures != daybook.MaxFailuresDefault {
+		most = int64(j.MaxFailures)
+	}
+	if j.Timeout != daybook.TimeoutDefault {
+		timeout = j.Timeout.Microseconds()
+	}
+	return []any{j.Ref, int64(j.EnqueuedAt), [16]byte(j.ID), lane, rank(j.Priority), j.Kind, string(j.Args), runAt,
+		null(j.ExpiresAt), most, nullTrue(j.OnLost == daybook.LostSetAside), timeout, nullText(j.Key)}
+}
+
+// number gives each job its queue's number and one of its own, in order.
+func (t *tx) number(jobs []daybook.NewJob) (lanes, seqs []int64, err error) {
+	names, which := queuesOf(jobs)
+	var numbers []int64
+	_, err = t.now(statement{want: anyCount, query: t.schema.in("SELECT unnest(daybook.make_queues($1::text[]))"),
+		args: []any{names}, scan: func(row []any) error {
+			numbers = append(numbers, num(row[0]))
+			return nil
+		}}, statement{want: anyCount, query: "SELECT nextval(pg_get_serial_sequence($1::text, 'seq')) FROM generate_series(1, $2::int)",
+		args: []any{t.schema.quoted() + ".job", int64(len(jobs))}, scan: func(row []any) error {
+			seqs = append(seqs, num(row[0]))
+			return nil
+		}})
+	if err != nil {
+		return nil, nil, err
+	}
+	places, several := which.([]int64)
+	lanes = make([]int64, len(jobs))
+	for i := range lanes {
+		if lanes[i] = numbers[0]; several {
+			lanes[i] = numbers[places[i]-1]
+		}
+	}
+	return lanes, seqs, nil
 }

@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,7 +63,7 @@ func sameCanon(t *testing.T, conn *pgx.Conn, s schema, doc string) {
 		t.Fatalf("%.80q: SQL accepts, Go refuses: %v", doc, wantErr)
 	case err != nil && refused.Code != stateInvalid && !beforeUs[refused.Code]:
 		t.Fatalf("%.80q: SQLSTATE %s %s", doc, refused.Code, refused.Message)
-	case err != nil && refused.Code == stateInvalid && refused.Message != wantErr.Error() && firstProblem(doc):
+	case err != nil && refused.Code == stateInvalid && refused.Message != wantErr.Error() && oneProblem(doc, wantErr):
 		t.Fatalf("%.80q:\nSQL %s\nGo  %s", doc, refused.Message, wantErr)
 	case err == nil && form != string(wantForm):
 		t.Fatalf("%.80q:\nSQL %.200s\nGo  %.200s", doc, form, wantForm)
@@ -71,11 +72,14 @@ func sameCanon(t *testing.T, conn *pgx.Conn, s schema, doc string) {
 	}
 }
 
-// firstProblem tells documents of which both must name the same problem: those
+// oneProblem tells documents of which both must name the same problem: those
 // with one alone, and in a place whose name needs no escapes. (SQL looks for a
 // key twice when the object ends.)
-func firstProblem(doc string) bool {
+func oneProblem(doc string, err error) bool {
 	problems := strings.Count(doc, `\u0000`) + strings.Count(strings.ToLower(doc), `\ud`)
+	if strings.Contains(err.Error(), "this key twice") {
+		problems += strings.Count(doc, "{")
+	}
 	return problems < 2 && len(doc) < 200 && strings.IndexFunc(doc, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
@@ -112,8 +116,9 @@ func TestCanonOfTheDomain(t *testing.T) {
 		sameCanon(t, conn, s, doc)
 	}
 	nines, zeros := strings.Repeat("9", 60), strings.Repeat("0", 60)
-	for _, e := range []string{"0", "-0", "+7", "999999999999999", "-999999999999999", "1000000000000000", "-1000000000000000",
-		"+1000000000000001", "9999999999999999", "1" + zeros, "-1" + zeros, nines, "-" + nines, "000" + nines} {
+	for _, e := range []string{"0", "-0", "+7", "999999999999999", "-999999999999999", "1000000000000000",
+		"-1000000000000000", "+1000000000000001", "9999999999999999", "1" + zeros, "-1" + zeros, nines, "-" + nines,
+		"000" + nines} {
 		for _, digits := range []string{"1", "1.5", "100", "0.001", "0.0", "-12.30", "1" + zeros, "0." + zeros + "1"} {
 			sameCanon(t, conn, s, digits+"e"+e)
 		}
@@ -122,7 +127,8 @@ func TestCanonOfTheDomain(t *testing.T) {
 		"0." + strings.Repeat("0", 100_000) + "1", `{"a":` + strings.Repeat(`[`, 511) + strings.Repeat(`]`, 511) + `}`,
 		strings.Repeat(`{"a":`, 513) + `1` + strings.Repeat(`}`, 513), strings.Repeat(`[`, 512) + strings.Repeat(`]`, 512),
 		strings.Repeat(`{"é":`, 513) + `1` + strings.Repeat(`}`, 513), `"` + strings.Repeat("é\\n", 50_000) + `"`,
-		`["\u0000\ud800"]`, `["\ud800\u0000"]`, `["\ud83d\ud83d\ude00"]`, `["\\ud800","\\\ud800"]`, `{"\ud800":1}`, `["\uD83D\uDE00"]`,
+		`["\u0000\ud800"]`, `["\ud800\u0000"]`, `["\ud83d\ud83d\ude00"]`, `["\\ud800","\\\ud800"]`, `{"\ud800":1}`,
+		`["\uD83D\uDE00"]`,
 	} {
 		sameCanon(t, conn, s, doc)
 	}
@@ -202,7 +208,8 @@ func (f fuzzer) document(depth int) string {
 	case n < 2 && depth < 6:
 		return space + "[" + f.list(depth, func() string { return f.document(depth + 1) }) + "]" + space
 	case n < 6 && depth < 6:
-		return space + "{" + f.list(depth, func() string { return f.text() + space + ":" + f.document(depth+1) }) + "}" + space
+		member := func() string { return f.text() + space + ":" + f.document(depth+1) }
+		return space + "{" + f.list(depth, member) + "}" + space
 	case n < 8:
 		return space + f.number() + space
 	case n < 9:
@@ -247,9 +254,9 @@ func (f fuzzer) text() string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for range f.IntN(4) {
-		b.WriteString(f.pick("a", "b", "a", "b", "Z", "é", "e\u0301", "ß", "日", "😀", "\u2028", "\u202e", "\u00ad", "\ufffd", "\x7f", "\ue000",
-			`\n`, `\"`, `\\`, `\/`, `\b`, `\f`, `\r`, `\t`, `\u0061`, `\u00e9`, `\u00E9`, `\ud83d\ude00`, `\u001f`, `\u000b`, `\u0007`,
-			`\\u0000`, `\u2028`, `\uFFFF`, `\u0378`))
+		b.WriteString(f.pick("a", "b", "a", "b", "Z", "é", "e\u0301", "ß", "日", "😀", "\u2028", "\u202e", "\u00ad",
+			"\ufffd", "\x7f", "\ue000", `\n`, `\"`, `\\`, `\/`, `\b`, `\f`, `\r`, `\t`, `\u0061`, `\u00e9`, `\u00E9`,
+			`\ud83d\ude00`, `\u001f`, `\u000b`, `\u0007`, `\\u0000`, `\u2028`, `\uFFFF`, `\u0378`))
 		if f.IntN(60) == 0 {
 			b.WriteString(f.pick(`\u0000`, `\ud800`, `\udc00`, `\ude00\ud83d`, `\ud83d\u0041`))
 		}
@@ -270,7 +277,8 @@ func (f fuzzer) damaged(doc string) string {
 		case 0:
 			b = append(b[:at], b[at+1:]...)
 		case 1:
-			b = append(b[:at], append([]byte(f.pick(`"`, `\`, `{`, `]`, `,`, `:`, `0`, `e`, `-`, `u`, "\x00", "\xff")), b[at:]...)...)
+			more := f.pick(`"`, `\`, `{`, `]`, `,`, `:`, `0`, `e`, `-`, `u`, "\x00", "\xff")
+			b = slices.Insert(b, at, []byte(more)...)
 		case 2:
 			b[at] = byte(f.IntN(256))
 		default:

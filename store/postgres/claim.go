@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -102,27 +104,58 @@ func (t *tx) claimFrom(c claiming, m hints) (a answer, err error) {
 	}
 	args := []any{c.session.String(), c.call, c.incarnation, c.queues, kinds, int64(c.limit), c.oldest, t.nowOrNull(),
 		m.ends, m.ranks, m.runAts, m.seqs, m.gaps}
-	names := map[int64]string{}
+	places := map[int64]int{} // of queues in the call, by number
+	var order []place
 	err = t.rows(claimJobs, args, func(row []any) error {
 		if a.head == nil {
 			a.head = &header{}
 			err := json.Unmarshal([]byte(text(row[19])), a.head)
 			for i, lane := range a.head.Lanes {
-				names[lane] = c.queues[i]
+				places[lane] = i
 			}
 			a.jobs = make([]daybook.Job, 0, min(c.limit, 1000))
 			return err
 		}
-		j, err := a.head.job(row, names, c.session)
+		at := places[num(row[2])]
+		j, err := a.head.job(row, c.queues[at], c.session)
+		order = append(order, place{at, len(a.jobs)})
 		a.jobs = append(a.jobs, j)
 		return err
 	})
+	a.sort(order, c.oldest)
 	return a, err
 }
 
+// place is where a job's queue stands in the call, and where the job in the
+// answer.
+type place struct{ queue, job int }
+
+// sort brings the jobs into the order in which they are to run: queue by queue
+// as they were asked for, by priority unless age alone counts, then by when they
+// became eligible, then by arrival.
+func (a *answer) sort(order []place, oldest bool) {
+	before := func(x, y place) int {
+		j, k := &a.jobs[x.job], &a.jobs[y.job]
+		ranks := 0
+		if !oldest {
+			ranks = cmp.Compare(k.Priority, j.Priority)
+		}
+		return cmp.Or(cmp.Compare(x.queue, y.queue), ranks, cmp.Compare(j.RunAt, k.RunAt), cmp.Compare(j.Ref, k.Ref))
+	}
+	if slices.IsSortedFunc(order, before) {
+		return
+	}
+	slices.SortFunc(order, before)
+	sorted := make([]daybook.Job, len(order))
+	for i, p := range order {
+		sorted[i] = a.jobs[p.job]
+	}
+	a.jobs = sorted
+}
+
 // job reads one claimed job, as Job.Claim makes it.
-func (h *header) job(row []any, queues map[int64]string, session daybook.ID) (daybook.Job, error) {
-	j := daybook.Job{Ref: num(row[0]), ID: id(row[1]), Queue: queues[num(row[2])], Priority: priority(num(row[3])),
+func (h *header) job(row []any, queue string, session daybook.ID) (daybook.Job, error) {
+	j := daybook.Job{Ref: num(row[0]), ID: id(row[1]), Queue: queue, Priority: priority(num(row[3])),
 		Kind: text(row[4]), Args: raw(row[5]), State: daybook.Running, Generation: num(row[6]), EnqueuedAt: at(row[7]),
 		RunAt: at(row[7]), MaxFailures: daybook.MaxFailuresDefault, OnLost: daybook.LostRetry, Timeout: daybook.TimeoutDefault,
 		Session: session, Worker: h.Worker, LeaseUntil: daybook.Time(h.ExpiresAt), ClaimedAt: daybook.Time(h.Now),

@@ -8,31 +8,30 @@ import (
 
 // completeJobs answers the time and which of the jobs are missing.
 const completeJobs = `SELECT now_at, missing FROM daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[], $3::bigint[],
-	$4::text[], $5::boolean, $6::bigint)`
+	$4::text[], true, $5::bigint)`
 
-// Complete moves a session's successes from owned to ended as one set, or
-// answers false and changes nothing when any of them is not plain.
-func (t *tx) Complete(_ context.Context, session daybook.ID, successes []daybook.Outcome) (bool, error) {
+// Complete moves a session's successes from owned to ended as one set, and
+// leaves those that are not plain.
+func (t *tx) Complete(_ context.Context, session daybook.ID, successes []daybook.Outcome) (left []int, err error) {
 	if len(successes) == 0 {
-		return true, nil
-	}
-	if [8]byte(session[:8]) == orphanMark {
-		return false, nil // its number is known, its row is gone
+		return nil, nil
 	}
 	ids, generations := make([]daybook.ID, len(successes)), make([]int64, len(successes))
 	for i := range successes {
 		ids[i], generations[i] = successes[i].Job, successes[i].Owner.Generation
 	}
-	all := false
-	err := t.rows(completeJobs, []any{session.String(), texts(ids), generations, resultsOf(successes), false, t.nowOrNull()},
+	err = t.rows(completeJobs, []any{session.String(), texts(ids), generations, resultsOf(successes), t.nowOrNull()},
 		func(row []any) error {
 			if t.at == 0 {
 				t.at = at(row[0])
 			}
-			all = row[1] == nil
+			missing, _ := row[1].([]any)
+			for _, n := range missing {
+				left = append(left, int(num(n))-1)
+			}
 			return nil
 		})
-	return all, err
+	return left, err
 }
 
 // resultsOf are the results, nil when there are none.

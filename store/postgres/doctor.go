@@ -33,10 +33,11 @@ type Finding struct {
 // exam is one visit of the doctor.
 type exam struct {
 	*unit
-	s    *Store
-	now  daybook.Time
-	old  time.Duration // a snapshot that is held so long is a warning, ten times as long is bad
-	list []Finding
+	s      *Store
+	now    daybook.Time
+	old    time.Duration // a snapshot that is held so long is a warning, ten times as long is bad
+	pooled bool
+	list   []Finding
 }
 
 // oldSnapshot is when a snapshot begins to hurt: at a thousand jobs a second
@@ -89,7 +90,7 @@ func (l Level) unless(right bool) Level {
 func (e *exam) server() error {
 	return e.rows(`SELECT current_setting('server_version'), current_setting('server_version_num')::int,
 		pg_is_in_recovery(), current_setting('default_transaction_read_only'), current_setting('server_encoding'),
-		daybook.clock()`, nil,
+		daybook.clock(), pg_backend_pid()`, nil,
 		func(row []any) error {
 			e.now = at(row[5])
 			e.note("PostgreSQL", LevelBad.unless(num(row[1]) >= 150000), text(row[0]), "needs 15 or newer")
@@ -104,13 +105,16 @@ func (e *exam) server() error {
 				"target_session_attrs=read-write; ALTER DATABASE … RESET default_transaction_read_only")
 			e.note("encoding", LevelBad.unless(text(row[4]) == "UTF8"), text(row[4]),
 				"args can't be kept as given: make a database with ENCODING 'UTF8' and move the book there")
-			e.pooler()
+			e.pooler(num(row[6]))
 			return nil
 		})
 }
 
-func (e *exam) pooler() {
-	if e.s.pooled.Load() {
+// pooler looks whether one stands between, as lookForPooler does, whatever the
+// URL says of how queries are sent.
+func (e *exam) pooler(pid int64) {
+	l, ok := e.sender.(*line)
+	if e.pooled = ok && pid != int64(l.conn.Conn().PgConn().PID()); e.pooled {
 		e.note("pooler", LevelOK, "one in transaction mode: statements aren't prepared, "+
 			"and a postgres: bell needs the server's own address", "")
 		return

@@ -101,7 +101,7 @@ func (e *exam) connections() error {
 			ours := int64(e.s.pool.Stat().TotalConns() + e.s.txs.Stat().TotalConns())
 			level := LevelOK
 			switch {
-			case e.s.pooled.Load(): // the pooler's are shared
+			case e.pooled: // the pooler's are shared
 			case room < most:
 				level = LevelBad
 			case room-used < most-ours:

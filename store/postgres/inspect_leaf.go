@@ -23,38 +23,37 @@ type leaf struct {
 	blocks int64
 }
 
-// place of a walk in a partition: its oid, and the block and line of the last
-// row that was seen.
-type leafPlace struct{ oid, block, line int64 }
+// leafPlace is where a walk is in a partition: its oid, the block and line of
+// the last row that was seen, and the first block that is none of its business:
+// what comes in meanwhile, it might run after for ever. No end is a beginning.
+type leafPlace struct{ oid, block, line, end int64 }
 
-func (p leafPlace) key() []any { return []any{p.oid, p.block, p.line} }
-
-func (p leafPlace) begins() bool { return p.block == 0 && p.line == 0 }
+func (p leafPlace) key() []any { return []any{p.oid, p.block, p.line, p.end} }
 
 // walkLeaf takes the next successes filed since. A chunk is of one partition,
 // and may be empty before the walk is done.
 func (s *Store) walkLeaf(u *unit, key []any, limit int64, since daybook.Time) (
 	rows []string, next []any, done bool, err error) {
-	at := leafPlace{num(key[0]), num(key[1]), num(key[2])}
+	at := leafPlace{num(key[0]), num(key[1]), num(key[2]), num(key[3])}
 	l, found, err := s.leafFrom(u, at.oid, since)
 	if err != nil || !found {
 		return nil, nil, true, err
 	}
 	beyond := leafPlace{oid: l.oid + 1}
-	if l.oid != at.oid || at.begins() {
-		at = leafPlace{oid: l.oid}
+	if l.oid != at.oid || at.end == 0 {
+		at = leafPlace{oid: l.oid, end: l.blocks}
 		if at.block, found, err = l.firstSince(u, since); err != nil || !found {
 			return nil, beyond.key(), false, err
 		}
 	}
 	rows, last, err := l.successes(u, at, limit, since)
-	switch end := at.block + leafBlocks; {
+	switch behind := at.block + leafBlocks; {
 	case err != nil:
 		return nil, nil, false, err
 	case int64(len(rows)) == limit:
 		return rows, last.key(), false, nil
-	case end < l.blocks:
-		return rows, leafPlace{oid: l.oid, block: end}.key(), false, nil
+	case behind < at.end:
+		return rows, leafPlace{oid: l.oid, block: behind, end: at.end}.key(), false, nil
 	}
 	return rows, beyond.key(), false, nil
 }
@@ -94,10 +93,11 @@ func (l leaf) successes(u *unit, at leafPlace, limit int64, since daybook.Time) 
 	rows []string, last leafPlace, err error) {
 	err = glance(u, "SELECT e.seq::text, e.ctid::text FROM "+l.name+` e WHERE e.ctid > $1::text::tid
 		AND e.ctid < $2::text::tid AND e.filed_at >= $3::bigint AND e.outcome = 1 LIMIT $4::bigint`,
-		[]any{tid(at.block, at.line), tid(at.block+leafBlocks, 0), int64(since), limit},
+		[]any{tid(at.block, at.line), tid(min(at.block+leafBlocks, at.end), 0), int64(since), limit},
 		func(row []any) (err error) {
 			rows = append(rows, text(row[0]))
 			last, err = l.placeOf(text(row[1]))
+			last.end = at.end
 			return err
 		})
 	return rows, last, err

@@ -16,8 +16,12 @@ var (
 )
 
 var (
-	walkJobs = source{query: `SELECT seq::text AS named, seq FROM daybook.job WHERE seq > $1::bigint
-		ORDER BY seq LIMIT $2::bigint`, start: beforeOne}
+	// The second part of the key is the last job when the walk began: else it
+	// might run after those that come in for ever.
+	walkJobs = source{query: `SELECT seq::text AS named, seq, until FROM daybook.job CROSS JOIN LATERAL (SELECT
+			coalesce(nullif($2::bigint, 0), (SELECT max(x.seq) FROM daybook.job x)) AS until) l
+		WHERE seq > $1::bigint AND seq <= until ORDER BY seq LIMIT $3::bigint`,
+		start: []any{int64(math.MinInt64), int64(0)}}
 	walkAside = source{query: `SELECT seq::text AS named, seq FROM daybook.job
 		WHERE state = 4 AND state <> 0 AND seq > $1::bigint ORDER BY seq LIMIT $2::bigint`, start: beforeOne}
 	// What runs, by the number of its job.
@@ -41,9 +45,9 @@ var (
 			UNION ALL SELECT seq FROM daybook.job WHERE state <> 0 AND state < 0) odd
 		WHERE seq > $1::bigint ORDER BY seq LIMIT $2::bigint`, start: beforeOne}
 	// Jobs that succeeded, and jobs that ended otherwise or were set aside.
-	walkSucceeded = source{successes: true, start: []any{int64(0), int64(0), int64(0)}}
+	walkSucceeded = source{successes: true, start: []any{int64(0), int64(0), int64(0), int64(0)}}
 	walkEnded     = source{query: `SELECT seq::text AS named, ended_at, seq FROM daybook.job WHERE ended_at IS NOT NULL
-		AND ended_at >= $1::bigint AND (ended_at, seq) > ($1, $2::bigint) ORDER BY ended_at, seq LIMIT $3::bigint`,
+		AND ended_at >= $1::bigint AND (ended_at, seq) > ($1::bigint, $2::bigint) ORDER BY ended_at, seq LIMIT $3::bigint`,
 		start: beforeTwo, since: true}
 	walkOpen = source{query: `SELECT seq::text AS named, seq FROM daybook.effect WHERE state = 'open' AND seq > $1::bigint
 		GROUP BY seq ORDER BY seq LIMIT $2::bigint`, start: beforeOne}
@@ -51,15 +55,15 @@ var (
 		ORDER BY n LIMIT $2::bigint`, start: beforeOne}
 	// The first part of the key stays what it is.
 	walkLiveSessions = source{query: `SELECT n::text AS named, $1::bigint, n FROM daybook.session
-		WHERE (ended_at IS NULL OR ended_at >= $1) AND n > $2::bigint ORDER BY n LIMIT $3::bigint`,
+		WHERE (ended_at IS NULL OR ended_at >= $1::bigint) AND n > $2::bigint ORDER BY n LIMIT $3::bigint`,
 		start: beforeTwo, since: true}
 	walkKeys = source{query: `SELECT key AS named, key FROM daybook.request WHERE key > $1::text
 		ORDER BY key LIMIT $2::bigint`, start: []any{""}}
 	walkEndedKeys = source{query: `SELECT key AS named, ended_at, key FROM daybook.request WHERE ended_at IS NOT NULL
-		AND ended_at >= $1::bigint AND (ended_at, key) > ($1, $2::text) ORDER BY ended_at, key LIMIT $3::bigint`,
+		AND ended_at >= $1::bigint AND (ended_at, key) > ($1::bigint, $2::text) ORDER BY ended_at, key LIMIT $3::bigint`,
 		start: []any{int64(math.MinInt64), ""}, since: true}
 	walkQueues = source{query: `SELECT n::text AS named, n FROM (SELECT n FROM daybook.queue WHERE n > $1::bigint
-		UNION SELECT queue FROM daybook.sums WHERE queue > $1) q ORDER BY n LIMIT $2::bigint`, start: beforeOne}
+		UNION SELECT queue FROM daybook.sums WHERE queue > $1::bigint) q ORDER BY n LIMIT $2::bigint`, start: beforeOne}
 	// Counting rows have no key of their own, and are folded by the minute: they
 	// go by their queue.
 	walkCounted = source{query: `SELECT queue::text AS named, queue FROM (SELECT queue FROM daybook.outbox

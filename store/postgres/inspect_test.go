@@ -65,8 +65,15 @@ func distinctRows(found []daybook.Violation) (rows []string) {
 }
 
 // The checker finds what Break breaks, and calls nothing else broken before.
+// One schema serves for all the books, which are emptied.
 func TestSelftest(t *testing.T) {
-	open := func() (*daybook.Book, error) { return scratchBook(t), nil }
+	s := scratchBook(t).Store().(*Store)
+	empty := s.keepRows(t)
+	open := func() (*daybook.Book, error) {
+		empty()
+		s.breakBy(t, "CREATE UNIQUE INDEX IF NOT EXISTS job_origin ON daybook.job (md5(origin)) WHERE origin IS NOT NULL")
+		return Open(t.Context(), pgtest.SharedURL(t), Options{Schema: string(s.schema), Book: daybook.Options{Log: quiet()}})
+	}
 	if err := check.Selftest(t.Context(), open, Break, io.Discard); err != nil {
 		t.Error(err)
 	}
@@ -245,8 +252,13 @@ INSERT INTO daybook.request (key, job, fingerprint, created_at, ended_at, state)
 INSERT INTO daybook.sums (queue) SELECT n FROM daybook.queue WHERE n % 2 = 0;
 UPDATE daybook.job SET ended_at = 1 + seq / 3 WHERE ended_at IS NULL;
 {attempt} SELECT seq, 1, 1, 1, 1, n * {hour} FROM generate_series(1, 500) seq, generate_series(2, 3) n`)
+	seen := map[string]bool{}
 	for name, r := range rules {
 		for i, source := range slices.Concat(r.full, r.live) {
+			if seen[source.query] {
+				continue
+			}
+			seen[source.query] = true
 			var all, piecemeal []string
 			for _, size := range []int64{100_000, 1, 7} {
 				piecemeal = s.walked(t, source, size)
@@ -375,8 +387,8 @@ func TestInspectRefuses(t *testing.T) {
 		{Invariant: daybook.Invariants[0], After: `["0",1]`},
 		{Invariant: daybook.Invariants[0], After: `[-1,1]`},
 		{Invariant: daybook.Invariants[0], After: `[99,1]`},
-		{Invariant: daybook.Invariants[0], After: `[0,1.5]`},
-		{Invariant: daybook.Invariants[0], After: `[0,1,2]`},
+		{Invariant: daybook.Invariants[0], After: `[0,1.5,0]`},
+		{Invariant: daybook.Invariants[0], After: `[0,1,2,3]`},
 		{Invariant: daybook.Invariants[0], After: `[1,"no id"]`},
 		{Invariant: daybook.Invariants[0], After: `[1,1]`},
 	} {
@@ -416,6 +428,41 @@ func TestInspectKnowsEveryInvariant(t *testing.T) {
 	}
 	if len(rules) != len(daybook.Invariants) || len(breaks) != len(daybook.Invariants) {
 		t.Errorf("%d rules and %d breaks for %d invariants", len(rules), len(breaks), len(daybook.Invariants))
+	}
+}
+
+// The checker and the doctor need no prepared statements and no types from the
+// driver: they work through a pooler, whatever way queries are sent.
+func TestInspectInEveryMode(t *testing.T) {
+	url := pgtest.SharedURL(t)
+	s := scratchStore(t)
+	bouncer := pgtest.NewBouncer(t, pgtest.Shared(t), nil)
+	s.breakBy(t, "UPDATE daybook.ready SET suspect = true WHERE seq = {waiting}")
+	for name, url := range map[string]string{"exec": url, "simple_protocol": url, "cache_describe": url,
+		"exec through a pooler": bouncer.URL("postgres")} {
+		t.Run(name, func(t *testing.T) {
+			mode, _, _ := strings.Cut(name, " ")
+			book, err := Open(t.Context(), dsn(url, "default_query_exec_mode="+mode), Options{Schema: string(s.schema)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer book.Close()
+			for _, full := range []bool{true, false} {
+				report, err := check.Run(t.Context(), book, check.Options{Full: full})
+				if err != nil || report.Violations != 1 {
+					t.Errorf("full %v: got %d violations, %v; want the broken row", full, report.Violations, err)
+				}
+			}
+			found, err := Doctor(t.Context(), book)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range found {
+				if f.Name == "pooler" && strings.HasPrefix(f.Value, "one in") != strings.Contains(name, "pooler") {
+					t.Errorf("got %+v", f)
+				}
+			}
+		})
 	}
 }
 

@@ -54,11 +54,14 @@ type Store struct {
 	pool   *pgxpool.Pool // the book's own short transactions
 	txs    *pgxpool.Pool // ClaimTx
 	where  string        // host, port and database, without secrets
-	pooled atomic.Bool   // a pooler stands between: no prepared statements
 	marks  marks
 	tours  tours
 	once   sync.Once
 	closed atomic.Bool
+
+	looking sync.Mutex
+	looked  bool // whether a pooler stands between
+	pooled  bool
 }
 
 var (
@@ -136,11 +139,8 @@ func (s *Store) connect(url string, conns int) (*pgxpool.Pool, error) {
 	chosen := at.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 	c.MaxConns = int32(conns)
 	c.MaxConnIdleTime = time.Minute
-	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		if chosen {
-			return nil
-		}
-		return s.lookForPooler(ctx, conn)
+	if !chosen {
+		c.BeforeConnect = s.unpooled
 	}
 	return pgxpool.NewWithConfig(context.Background(), c)
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,25 +19,20 @@ import (
 const daysAhead = 3
 
 // Upkeep does what no transaction of a caller can do: it makes the history's
-// next days, brings its indexes up to date, and drops the days that are past
-// retention and have no job left to remove. It wants to be called every minute
-// or so, by several processes if it happens.
+// next days, brings its indexes up to date, and drops the days that ended before
+// keep and have no job left to remove. It wants to be called every minute or so;
+// that several processes do is harmless.
 func (s *Store) Upkeep(ctx context.Context, keep time.Duration) error {
 	var now daybook.Time
 	err := s.Read(ctx, upkeeping, func(v daybook.View) error {
 		now = v.Now()
 		return nil
 	})
-	for _, do := range []func() error{
-		func() error { return s.makeDays(ctx, now) },
-		func() error { return s.short(ctx, nil, "SELECT daybook.index_history()") },
-		func() error { return s.dropDays(ctx, now, now.Add(-keep)) },
-	} {
-		if err == nil {
-			err = do()
-		}
+	if err != nil {
+		return err
 	}
-	return s.schema.friendly(upkeeping, err)
+	cutoff := now.Add(-max(keep, daybook.RetentionMin))
+	return s.schema.friendly(upkeeping, cmp.Or(s.makeDays(ctx, now), s.indexDays(ctx), s.dropDays(ctx, now, cutoff)))
 }
 
 const upkeeping = "keeping the history"
@@ -57,10 +53,10 @@ func inTheWay(err error) bool { return stateOf(err) == stateLockTimeout || passi
 // had is filed in ended_rest; that is told when it is tomorrow.
 func (s *Store) makeDays(ctx context.Context, now daybook.Time) error {
 	for n := range daysAhead + 1 {
-		made := false
+		made := true
 		day := now.Add(time.Duration(n) * 24 * time.Hour)
 		err := s.short(ctx, func(row []any) error {
-			made = truth(row[0])
+			made = row[0] == nil || truth(row[0]) // nil: somebody else is at it
 			return nil
 		}, "SELECT daybook.make_day($1::bigint)", int64(day))
 		if err != nil && (!inTheWay(err) || n == 1) {
@@ -71,6 +67,11 @@ func (s *Store) makeDays(ctx context.Context, now daybook.Time) error {
 		}
 	}
 	return nil
+}
+
+// indexDays brings the indexes by time up to date.
+func (s *Store) indexDays(ctx context.Context) error {
+	return s.short(ctx, nil, "SELECT daybook.index_history()")
 }
 
 // dropDays drops the days before the cutoff that retention is through with, the

@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -248,4 +251,125 @@ func TestDropWaitsForReaders(t *testing.T) {
 	b.ok(reader.Rollback(t.Context()))
 	b.upkeep()
 	b.filed(aside, "22000110 1")
+}
+
+// TestUpkeepUnderLoad: two processes keep the history while others complete and
+// fail jobs, read, and remove what is old. Nobody gets an error that isn't
+// about another one's lock, and nothing is lost.
+func TestUpkeepUnderLoad(t *testing.T) {
+	b := newDayBook(t)
+	b.upkeep()
+	other := openBook(t, pgtest.SharedURL(t), b.s.Schema(), b.s.opts)
+	ctx := t.Context()
+	var together parties
+	var asides [4][]daybook.ID
+	for i := range asides {
+		together.start(func() error {
+			for n := range 40 {
+				id, err := b.attempt(ctx, n%4 == 0)
+				if n%4 == 0 {
+					asides[i] = append(asides[i], id)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for _, book := range []*daybook.Book{b.Book, other} {
+		together.start(func() error {
+			for range 30 {
+				b.pass(oneDay / 2)
+				if err := book.Store().(*Store).Upkeep(ctx, daybook.RetentionDefault); err != nil && !errors.Is(err, daybook.ErrBusy) {
+					return err
+				}
+				if _, err := book.Prune(ctx, daybook.PruneOptions{}); err != nil {
+					return err
+				}
+				if _, err := book.Jobs(ctx, daybook.Filter{State: daybook.Succeeded}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	b.ok(together.wait())
+	for _, id := range slices.Concat(asides[:]...) {
+		j, h, err := historyOf(b, id)
+		if err != nil || j.State != daybook.SetAside || j.LastError == nil || len(h.Attempts) != 1 {
+			t.Errorf("job %s: %v, %s with %d attempts, want it set aside after 1", id, err, j.State, len(h.Attempts))
+		}
+	}
+}
+
+// parties run at once; the first error is theirs.
+type parties struct {
+	group sync.WaitGroup
+	mu    sync.Mutex
+	err   error
+}
+
+func (p *parties) start(do func() error) {
+	p.group.Go(func() {
+		err := do()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.err = cmp.Or(p.err, err)
+	})
+}
+
+func (p *parties) wait() error {
+	p.group.Wait()
+	return p.err
+}
+
+// attempt makes a job and ends it: it succeeds, or is set aside.
+func (b *dayBook) attempt(ctx context.Context, fails bool) (daybook.ID, error) {
+	r, err := b.Enqueue(ctx, daybook.Request{Queue: "q", Kind: "k"})
+	if err != nil {
+		return r.ID, err
+	}
+	got, err := b.Claim(ctx, daybook.ClaimRequest{Job: r.ID})
+	if err != nil || len(got.Jobs) == 0 {
+		return r.ID, cmp.Or(err, fmt.Errorf("job %s is not to be had", r.ID))
+	}
+	owner := daybook.Owner{Session: got.Jobs[0].Session, Generation: got.Jobs[0].Generation}
+	if fails {
+		_, err = b.Fail(ctx, r.ID, owner, daybook.Failure{Permanent: true, Problem: daybook.NewProblem("boom", "", "")}, nil)
+	} else {
+		_, err = b.Complete(ctx, r.ID, owner, nil)
+	}
+	return r.ID, err
+}
+
+// TestFoldsMeet: several folds at once carry every row over once.
+func TestFoldsMeet(t *testing.T) {
+	b := newDayBook(t)
+	for i := range 200 {
+		_, err := b.Enqueue(t.Context(), daybook.Request{Queue: fmt.Sprint("q", i%7), Kind: "k"})
+		b.ok(err)
+	}
+	b.pass(2 * daybook.FoldAge)
+	var together parties
+	var folded atomic.Int64
+	for range 4 {
+		together.start(func() error {
+			for {
+				n := 0
+				err := b.s.Write(t.Context(), "a test", func(tx daybook.Tx) (err error) {
+					n, err = tx.Sweep(t.Context(), daybook.Cutoffs{Counting: b.time()}, 10)
+					return err
+				})
+				if folded.Add(int64(n)); n == 0 || err != nil {
+					return err
+				}
+			}
+		})
+	}
+	b.ok(together.wait())
+	b.want("rows left, jobs counted", "SELECT (SELECT count(*) FROM daybook.outbox) || ' ' || sum(waiting) || ' ' || sum(accepted) FROM daybook.sums", "0 200 200")
+	if folded.Load() != 200 {
+		t.Errorf("folded %d rows, want 200", folded.Load())
+	}
 }

@@ -9,20 +9,45 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-// lookForPooler finds out whether a pooler stands between: it makes up the
-// process number that it greets with. Behind one, the next transaction may meet
-// another server process, which knows no statement prepared before.
-func (s *Store) lookForPooler(ctx context.Context, conn *pgx.Conn) error {
-	var pid uint32
-	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()::bigint", pgx.QueryExecModeExec).Scan(&pid); err != nil {
-		return err
+// unpooled chooses how connections are to talk, before each is made. Behind a
+// pooler the next transaction may meet another server process, which knows no
+// statement prepared before; the first connection finds out.
+func (s *Store) unpooled(ctx context.Context, c *pgx.ConnConfig) error {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	if !s.looked {
+		pooled, err := isPooled(ctx, c.Copy())
+		if err != nil {
+			return err
+		}
+		s.looked, s.pooled = true, pooled
 	}
-	if pid == conn.PgConn().PID() {
-		return nil
+	if s.pooled {
+		c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
-	s.pooled.Store(true)
-	conn.Config().DefaultQueryExecMode = pgx.QueryExecModeExec
 	return nil
+}
+
+// isPooled reports whether a pooler stands between: it makes up the process
+// number that it greets with.
+func isPooled(ctx context.Context, c *pgx.ConnConfig) (bool, error) {
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var pid uint32
+	err = conn.QueryRow(ctx, "SELECT pg_backend_pid()::bigint").Scan(&pid)
+	return pid != conn.PgConn().PID(), err
+}
+
+// Pooled reports whether the book is reached through a pooler, as far as a
+// connection has told.
+func (s *Store) Pooled() bool {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	return s.pooled
 }
 
 // refuseReadOnly refuses a server that takes no writes: a standby, or a primary

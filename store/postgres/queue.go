@@ -45,26 +45,24 @@ func (t *tx) Queues(ctx context.Context, counted bool) ([]daybook.Queue, error) 
 const listQueues = `SELECT q.n, q.name, q.paused_at, q.paused_by, q.paused_reason FROM daybook.queue q ORDER BY q.name`
 
 // lookAhead finds out whether each queue has an eligible job, and when the next
-// ones become so, however many wait. It goes from one priority of a queue to
-// the next lower one by a probe of ready's primary key, for all queues at once,
-// and then looks for two rows of each: the first that isn't past its expiry
-// before it can run, and the first that is due later. Most often the first
-// probe met the former already.
+// ones become so, however many wait. It goes from one pair of queue and priority
+// to the next by a probe of ready's primary key, above the lanes of held jobs,
+// and then looks for two rows of each pair: the first that isn't past its expiry
+// before it can run, and the first that is due later. Most often the probe met
+// the former already.
 const lookAhead = `WITH RECURSIVE now AS MATERIALIZED (SELECT coalesce($1::bigint, daybook.clock()) AS at),
-	top (n, rank, run_at, expires_at) AS (
-		SELECT q.n, r.rank, r.run_at, r.expires_at FROM daybook.queue q CROSS JOIN LATERAL (
-			SELECT r.rank, r.run_at, r.expires_at FROM daybook.ready r WHERE r.lane = q.n
-			ORDER BY r.rank, r.run_at, r.seq LIMIT 1) r
+	top (lane, rank, run_at, expires_at) AS (
+		(SELECT r.lane, r.rank, r.run_at, r.expires_at FROM daybook.ready r WHERE r.lane > 0
+			ORDER BY r.lane, r.rank, r.run_at, r.seq LIMIT 1)
 		UNION ALL
-		SELECT t.n, r.rank, r.run_at, r.expires_at FROM top t CROSS JOIN LATERAL (
-			SELECT r.rank, r.run_at, r.expires_at FROM daybook.ready r WHERE r.lane = t.n AND r.rank > t.rank
-			ORDER BY r.rank, r.run_at, r.seq LIMIT 1) r)
-	SELECT t.n, CASE WHEN t.expires_at <= greatest(t.run_at, now.at) THEN f.run_at ELSE t.run_at END, l.run_at, now.at
+		SELECT r.* FROM top t CROSS JOIN LATERAL (SELECT r.lane, r.rank, r.run_at, r.expires_at FROM daybook.ready r
+			WHERE (r.lane, r.rank) > (t.lane, t.rank) ORDER BY r.lane, r.rank, r.run_at, r.seq LIMIT 1) r)
+	SELECT t.lane, CASE WHEN t.expires_at <= greatest(t.run_at, now.at) THEN f.run_at ELSE t.run_at END, l.run_at, now.at
 	FROM now CROSS JOIN top t
 	LEFT JOIN LATERAL (SELECT r.run_at FROM daybook.ready r WHERE t.expires_at <= greatest(t.run_at, now.at)
-		AND r.lane = t.n AND r.rank = t.rank AND (r.expires_at IS NULL OR r.expires_at > greatest(r.run_at, now.at))
+		AND r.lane = t.lane AND r.rank = t.rank AND (r.expires_at IS NULL OR r.expires_at > greatest(r.run_at, now.at))
 		ORDER BY r.run_at, r.seq LIMIT 1) f ON true
-	LEFT JOIN LATERAL (SELECT r.run_at FROM daybook.ready r WHERE r.lane = t.n AND r.rank = t.rank AND r.run_at > now.at
+	LEFT JOIN LATERAL (SELECT r.run_at FROM daybook.ready r WHERE r.lane = t.lane AND r.rank = t.rank AND r.run_at > now.at
 		AND (r.expires_at IS NULL OR r.expires_at > r.run_at) ORDER BY r.run_at, r.seq LIMIT 1) l ON true`
 
 // sumCounts adds the folded counts and the rest, by queue.
@@ -198,14 +196,15 @@ func (q *queueList) addKinds() {
 }
 
 // SaveQueue pauses or resumes a queue. It waits for every claim that began
-// before, which hold the other side of the lock until they end.
+// before, which hold the other side of the lock until they end; no claim begins
+// until this transaction does.
 func (t *tx) SaveQueue(_ context.Context, q daybook.Queue) error {
 	t.waitShort()
-	t.later(anyCount, "", "SELECT daybook.claims_exclusive()")
 	n, err := t.makeQueue(q.Name)
 	if err != nil {
 		return err
 	}
+	t.later(anyCount, "", "SELECT daybook.claims_exclusive()")
 	t.later(1, "queues", `UPDATE daybook.queue SET paused_at = $2::bigint, paused_by = $3::text, paused_reason = $4::text
 		WHERE n = $1::int`, n, null(q.PausedAt), nullText(q.PausedBy), nullText(q.PausedReason))
 	return t.flush()

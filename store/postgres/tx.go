@@ -139,28 +139,37 @@ type line struct {
 	conn *pgxpool.Conn
 }
 
-// send makes one round trip, bounded by the store's patience.
-func (l *line) send(ctx context.Context, list []statement) (int64, error) {
+// send makes one round trip.
+func (l *line) send(ctx context.Context, list []statement) (changed int64, err error) {
+	err = l.trip(ctx, list[len(list)-1].query, func(ctx context.Context) error {
+		changed, err = wire{l.conn}.send(ctx, list)
+		return err
+	})
+	return changed, err
+}
+
+// trip is one round trip, bounded by the store's patience.
+func (l *line) trip(ctx context.Context, call string, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, l.s.opts.Patience)
 	defer cancel()
 	fault := l.s.opts.Fault
 	if fault != nil {
-		if err := fault(list[len(list)-1].query, false); err != nil {
+		if err := fault(call, false); err != nil {
 			l.cut()
-			return 0, errors.Join(errBroken, err)
+			return errors.Join(errBroken, err)
 		}
 	}
-	changed, err := wire{l.conn}.send(ctx, list)
+	err := do(ctx)
 	if fault != nil {
-		if failed := fault(list[len(list)-1].query, true); failed != nil && err == nil {
+		if failed := fault(call, true); failed != nil && err == nil {
 			l.cut()
-			return 0, errors.Join(errBroken, failed)
+			return errors.Join(errBroken, failed)
 		}
 	}
 	if stateOf(err) == stateReadOnly {
 		l.s.leave()
 	}
-	return changed, err
+	return err
 }
 
 // abort ends the transaction without its writes. When even that can't be said,

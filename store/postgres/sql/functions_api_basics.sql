@@ -27,8 +27,8 @@ AS $$ SELECT to_char(daybook.instant($1) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:
 
 -- A length of time in microseconds, between two bounds. A day has 24 hours in
 -- it and a month 30 days, whatever the calendar of the session says.
-CREATE OR REPLACE FUNCTION daybook.length_of(field text, given interval, low bigint, high bigint, limits text) RETURNS bigint
-LANGUAGE plpgsql STABLE
+CREATE OR REPLACE FUNCTION daybook.length_of(field text, given interval, low bigint, high bigint, limits text)
+    RETURNS bigint LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
     micros numeric := extract(epoch FROM given) * 1000000;
@@ -105,7 +105,8 @@ BEGIN
     ELSIF octet_length(name) > most THEN
         RAISE EXCEPTION '%: at most % bytes, got %', field, most, octet_length(name) USING ERRCODE = 'OB004';
     ELSIF name COLLATE "C" ~ '[^A-Za-z0-9._:-]' THEN
-        RAISE EXCEPTION '%: wants letters, digits, . _ - : only, got %', field, daybook.shown(name) USING ERRCODE = 'OB004';
+        RAISE EXCEPTION '%: wants letters, digits, . _ - : only, got %', field, daybook.shown(name)
+            USING ERRCODE = 'OB004';
     END IF;
 END $$;
 
@@ -113,12 +114,13 @@ END $$;
 CREATE OR REPLACE FUNCTION daybook.check_text(field text, s text, most int) RETURNS void LANGUAGE plpgsql IMMUTABLE
 AS $$
 DECLARE
-    place int := regexp_instr(s COLLATE "C", '[\x01-\x1f\x7f]');
+    place int := regexp_instr(s COLLATE "C", '[[:cntrl:]]');
 BEGIN
     IF octet_length(s) > most THEN
         RAISE EXCEPTION '%: at most % bytes, got %', field, most, octet_length(s) USING ERRCODE = 'OB004';
     ELSIF place > 0 THEN
-        RAISE EXCEPTION '%: has a control character at byte %', field, octet_length(left(s, place - 1)) USING ERRCODE = 'OB004';
+        RAISE EXCEPTION '%: has a control character at byte %', field, octet_length(left(s, place - 1))
+            USING ERRCODE = 'OB004';
     END IF;
 END $$;
 

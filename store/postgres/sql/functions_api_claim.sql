@@ -1,7 +1,8 @@
 -- claim and renew for any language.
 
 -- Holds a claim to its limits.
-CREATE OR REPLACE FUNCTION daybook.check_claim(queues text[], worker text, max_jobs int) RETURNS void LANGUAGE plpgsql IMMUTABLE
+CREATE OR REPLACE FUNCTION daybook.check_claim(queues text[], worker text, max_jobs int) RETURNS void
+LANGUAGE plpgsql IMMUTABLE
 AS $$
 DECLARE
     most  CONSTANT int := 10000; -- BatchMax and QueuesMax
@@ -26,13 +27,13 @@ CREATE OR REPLACE FUNCTION daybook.start_session(p_worker text, p_lease interval
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    random CONSTANT text := replace(gen_random_uuid()::text, '-', '');
+    digits CONSTANT text := replace(gen_random_uuid()::text, '-', '');
     now_at CONSTANT bigint := daybook.clock();
     s      daybook.session;
 BEGIN
     s.lease := coalesce(daybook.length_of('lease', p_lease, 1000000, 86400000000, '1 second to 24 hours'), 30000000);
     INSERT INTO daybook.session AS w (n, id, worker, lease, started_at, renewed_at, expires_at, queues)
-        VALUES (('x' || left(random, 12) || right(random, 4))::bit(64)::bigint & 9223372036854775807, daybook.new_id(),
+        VALUES (('x' || left(digits, 12) || right(digits, 4))::bit(64)::bigint & 9223372036854775807, daybook.new_id(),
             coalesce(nullif(p_worker, ''), 'worker'), s.lease, now_at, now_at, now_at + s.lease, to_json(queues)::text)
         RETURNING w.* INTO s;
     RETURN s;
@@ -56,14 +57,15 @@ BEGIN
 END $$;
 
 -- Refuses a session that nobody knows or that has ended.
-CREATE OR REPLACE FUNCTION daybook.check_live(asked uuid, known uuid, ended_at bigint) RETURNS void LANGUAGE plpgsql STABLE
+CREATE OR REPLACE FUNCTION daybook.check_live(asked uuid, known uuid, ended_at bigint) RETURNS void
+LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
     IF known IS NULL THEN
         RAISE EXCEPTION 'no session %; start a new one', asked USING ERRCODE = 'OB001';
     ELSIF ended_at IS NOT NULL THEN
-        RAISE EXCEPTION 'session % ended at %; its claims were taken back; start a new one', asked, daybook.stamp(ended_at)
-            USING ERRCODE = 'OB001';
+        RAISE EXCEPTION 'session % ended at %; its claims were taken back; start a new one', asked,
+            daybook.stamp(ended_at) USING ERRCODE = 'OB001';
     END IF;
 END $$;
 
@@ -83,8 +85,7 @@ BEGIN
     RETURN s;
 END $$;
 
--- What a claim call was given before and its session still owns. No row with a
--- session says that nobody knows the call.
+-- What a claim call was given before and its session still owns.
 CREATE OR REPLACE FUNCTION daybook.claimed_before(p_call uuid)
     RETURNS TABLE (session uuid, id uuid, generation bigint, kind text, args text, lease_until bigint)
 LANGUAGE plpgsql
@@ -99,7 +100,8 @@ BEGIN
 END $$;
 
 -- Takes jobs: see claim.
-CREATE OR REPLACE FUNCTION daybook.claim_work(p_queues text[], p_worker text, p_max int, p_session uuid, p_lease interval, p_call uuid)
+CREATE OR REPLACE FUNCTION daybook.claim_work(p_queues text[], p_worker text, p_max int, p_session uuid,
+    p_lease interval, p_call uuid)
     RETURNS TABLE (session uuid, id uuid, generation bigint, kind text, args text, lease_until bigint)
 LANGUAGE plpgsql
 AS $$
@@ -125,8 +127,8 @@ BEGIN
         PERFORM 1 FROM daybook.queue q WHERE q.name = ANY (p_queues) ORDER BY q.n FOR SHARE;
     END IF;
     RETURN QUERY SELECT s.id, c.id, c.generation, c.kind, c.args, s.expires_at
-        FROM daybook.claim_jobs(s.id, p_call, daybook.current_incarnation(), p_queues[first:] || p_queues[:first - 1], NULL,
-            coalesce(p_max, 1), oldest, NULL, NULL, NULL, NULL, NULL, true) c
+        FROM daybook.claim_jobs(s.id, p_call, daybook.current_incarnation(), p_queues[first:] || p_queues[:first - 1],
+            NULL, coalesce(p_max, 1), oldest, NULL, NULL, NULL, NULL, NULL, true) c
         WHERE c.id IS NOT NULL ORDER BY c.rank, coalesce(c.run_at, c.enqueued_at), c.seq;
     IF NOT FOUND AND p_session IS NULL THEN
         DELETE FROM daybook.session w WHERE w.n = s.n; -- nobody learns of it
@@ -152,13 +154,14 @@ AS $$ SELECT c.session, c.id, c.generation, c.kind, c.args::json, daybook.instan
 -- the jobs that a person asked to cancel: stop, and report how they ended; quiet
 -- asks to claim no more. OB001 says that the session has ended: its jobs are
 -- somebody else's.
-CREATE OR REPLACE FUNCTION daybook.renew(session uuid, OUT lease_until timestamptz, OUT cancel uuid[], OUT quiet boolean)
-LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION daybook.renew(session uuid,
+    OUT lease_until timestamptz, OUT cancel uuid[], OUT quiet boolean) LANGUAGE plpgsql
 AS $$
 DECLARE
     s daybook.session := daybook.renewed_session(session);
 BEGIN
     lease_until := daybook.instant(s.expires_at);
-    cancel := ARRAY(SELECT o.id FROM daybook.owned o WHERE o.session = s.n AND o.cancel_requested_at IS NOT NULL ORDER BY o.seq);
+    cancel := ARRAY(SELECT o.id FROM daybook.owned o WHERE o.session = s.n AND o.cancel_requested_at IS NOT NULL
+        ORDER BY o.seq);
     quiet := s.quiet;
 END $$;

@@ -2,8 +2,9 @@
 
 -- Holds a request to its limits, in the order in which Request.check of the
 -- domain does, and turns its times into microseconds: NULL is the default.
-CREATE OR REPLACE FUNCTION daybook.check_request(queue text, kind text, args text, key text, id uuid, run_at timestamptz,
-    run_in interval, expires_at timestamptz, priority int, max_failures int, on_lost text, timeout interval,
+CREATE OR REPLACE FUNCTION daybook.check_request(queue text, kind text, args text, key text, id uuid,
+    run_at timestamptz, run_in interval, expires_at timestamptz, priority int, max_failures int, on_lost text,
+    timeout interval,
     OUT due bigint, OUT delay bigint, OUT expiry bigint, OUT run_limit bigint) LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
@@ -27,7 +28,8 @@ BEGIN
         RAISE EXCEPTION 'run_at: give a time or a delay, not both' USING ERRCODE = 'OB004';
     END IF;
     delay := daybook.delay_of('run_in', run_in);
-    run_limit := daybook.length_of('timeout', nullif(timeout, interval '0'), 1000, 365 * day, '1 millisecond to 365 days');
+    run_limit := daybook.length_of('timeout', nullif(timeout, interval '0'), 1000, 365 * day,
+        '1 millisecond to 365 days');
     due := daybook.time_of('run_at', run_at);
     expiry := daybook.time_of('expires_at', expires_at);
     IF expiry <= due THEN
@@ -55,8 +57,8 @@ BEGIN
         EXIT WHEN FOUND; -- else it went meanwhile, and is free
     END LOOP;
     IF known.fingerprint <> p_fingerprint THEN
-        RAISE EXCEPTION 'key: % belongs to job % with other queue, kind or args; nothing was stored', daybook.shown(p_key), known.job
-            USING ERRCODE = 'OB002';
+        RAISE EXCEPTION 'key: % belongs to job % with other queue, kind or args; nothing was stored',
+            daybook.shown(p_key), known.job USING ERRCODE = 'OB002';
     END IF;
     UPDATE daybook.request r SET replays = r.replays + 1, last_replay_at = now_at WHERE r.key = p_key;
     RETURN known.job;
@@ -73,16 +75,19 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     ELSIF p_key IS NOT NULL AND p_key IS DISTINCT FROM known.key THEN
-        RAISE EXCEPTION 'id: job % exists with another request key; nothing was stored', p_id USING ERRCODE = 'OB002';
+        RAISE EXCEPTION 'id: job % exists with another request key; nothing was stored', p_id
+            USING ERRCODE = 'OB002';
     ELSIF daybook.fingerprint(known.queue, known.kind, known.args::json) <> p_fingerprint THEN
-        RAISE EXCEPTION 'id: job % exists with other queue, kind or args; nothing was stored', p_id USING ERRCODE = 'OB002';
+        RAISE EXCEPTION 'id: job % exists with other queue, kind or args; nothing was stored', p_id
+            USING ERRCODE = 'OB002';
     END IF;
     RETURN true;
 END $$;
 
 -- Takes one request: see enqueue.
-CREATE OR REPLACE FUNCTION daybook.accept_job(p_queue text, p_kind text, p_args json, p_key text, p_id uuid, p_run_at timestamptz,
-    p_run_in interval, p_expires_at timestamptz, p_priority int, p_max_failures int, p_on_lost text, p_timeout interval,
+CREATE OR REPLACE FUNCTION daybook.accept_job(p_queue text, p_kind text, p_args json, p_key text, p_id uuid,
+    p_run_at timestamptz, p_run_in interval, p_expires_at timestamptz, p_priority int, p_max_failures int,
+    p_on_lost text, p_timeout interval,
     OUT job uuid, OUT replayed boolean) LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -94,8 +99,8 @@ DECLARE
     fingerprint bytea;
     r           record;
 BEGIN
-    r := daybook.check_request(p_queue, p_kind, args, key, p_id, p_run_at, p_run_in, p_expires_at, p_priority, p_max_failures,
-        p_on_lost, p_timeout);
+    r := daybook.check_request(p_queue, p_kind, args, key, p_id, p_run_at, p_run_in, p_expires_at, p_priority,
+        p_max_failures, p_on_lost, p_timeout);
     IF key IS NOT NULL OR p_id IS NOT NULL THEN
         fingerprint := daybook.fingerprint(p_queue, p_kind, doc);
     ELSE
@@ -113,8 +118,9 @@ BEGIN
         IF p_id IS NOT NULL AND daybook.has_job(p_id, key, fingerprint) THEN
             RETURN;
         END IF;
-        replayed := NOT daybook.insert_job(now_at, p_queue, fresh, p_kind, args, ~coalesce(p_priority, 0), r.due, r.delay,
-            r.expiry, nullif(nullif(p_max_failures, 0), 20), p_on_lost = 'set_aside', r.run_limit, key, p_id IS NOT NULL);
+        replayed := NOT daybook.insert_job(now_at, p_queue, fresh, p_kind, args, ~coalesce(p_priority, 0), r.due,
+            r.delay, r.expiry, nullif(nullif(p_max_failures, 0), 20), nullif(p_on_lost = 'set_aside', false),
+            r.run_limit, key, p_id IS NOT NULL);
         EXIT WHEN NOT replayed;
     END LOOP;
     IF replayed THEN -- a snapshot that can't see the rival's job
@@ -124,18 +130,19 @@ END $$;
 
 -- Inserts one job. False says that a rival committed the same id first, which
 -- only a chosen id can meet.
-CREATE OR REPLACE FUNCTION daybook.insert_job(now_at bigint, queue text, id uuid, kind text, args text, rank int, due bigint,
-    delay bigint, expiry bigint, max_failures int, aside boolean, run_limit bigint, key text, chosen boolean) RETURNS boolean
-LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION daybook.insert_job(now_at bigint, queue text, id uuid, kind text, args text, rank int,
+    due bigint, delay bigint, expiry bigint, max_failures int, aside boolean, run_limit bigint, key text,
+    chosen boolean) RETURNS boolean LANGUAGE plpgsql
 AS $$
 BEGIN
     IF NOT chosen THEN
-        PERFORM daybook.insert_jobs(now_at, ARRAY[queue], NULL, ARRAY[id], ARRAY[kind], ARRAY[args], ARRAY[rank], ARRAY[due],
-            ARRAY[delay], ARRAY[expiry], ARRAY[max_failures], ARRAY[nullif(aside, false)], ARRAY[run_limit], ARRAY[key]);
+        PERFORM daybook.insert_jobs(now_at, ARRAY[queue], NULL, ARRAY[id], ARRAY[kind], ARRAY[args], ARRAY[rank],
+            ARRAY[due], ARRAY[delay], ARRAY[expiry], ARRAY[max_failures], ARRAY[aside], ARRAY[run_limit], ARRAY[key]);
         RETURN true;
     END IF;
     BEGIN
-        RETURN daybook.insert_job(now_at, queue, id, kind, args, rank, due, delay, expiry, max_failures, aside, run_limit, key, false);
+        RETURN daybook.insert_job(now_at, queue, id, kind, args, rank, due, delay, expiry, max_failures, aside,
+            run_limit, key, false);
     EXCEPTION WHEN unique_violation THEN
         RETURN false;
     END;
@@ -150,8 +157,9 @@ END $$;
 -- started after this; the highest priority goes first; timeout is the run limit
 -- of one attempt. NULL is the default of each. No bell rings: workers find the
 -- job by their poll.
-CREATE OR REPLACE FUNCTION daybook.enqueue(queue text, kind text, args json, key text DEFAULT NULL, id uuid DEFAULT NULL,
-    run_at timestamptz DEFAULT NULL, run_in interval DEFAULT NULL, expires_at timestamptz DEFAULT NULL, priority int DEFAULT 0,
-    max_failures int DEFAULT NULL, on_lost text DEFAULT NULL, timeout interval DEFAULT NULL)
+CREATE OR REPLACE FUNCTION daybook.enqueue(queue text, kind text, args json, key text DEFAULT NULL,
+    id uuid DEFAULT NULL, run_at timestamptz DEFAULT NULL, run_in interval DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL, priority int DEFAULT 0, max_failures int DEFAULT NULL,
+    on_lost text DEFAULT NULL, timeout interval DEFAULT NULL)
     RETURNS TABLE (id uuid, replayed boolean) LANGUAGE sql
 AS $$ SELECT a.job, a.replayed FROM daybook.accept_job($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) a $$;

@@ -4,7 +4,8 @@
 -- what it said with report_fenced, in a transaction of its own.
 
 -- Refuses a claim that isn't named in full.
-CREATE OR REPLACE FUNCTION daybook.check_named(id uuid, generation bigint, session uuid) RETURNS void LANGUAGE plpgsql IMMUTABLE
+CREATE OR REPLACE FUNCTION daybook.check_named(id uuid, generation bigint, session uuid) RETURNS void
+LANGUAGE plpgsql IMMUTABLE
 AS $$
 BEGIN
     IF id IS NULL OR generation IS NULL OR session IS NULL THEN
@@ -42,7 +43,8 @@ DECLARE
     past record;
     owner bigint := (SELECT s.n FROM daybook.session s WHERE s.id = p_session);
 BEGIN
-    SELECT v.state, v.generation, j.seq INTO now FROM daybook.jobs v JOIN daybook.job j ON j.id = v.id WHERE v.id = p_id;
+    SELECT v.state, v.generation, j.seq INTO now FROM daybook.jobs v JOIN daybook.job j ON j.id = v.id
+        WHERE v.id = p_id;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'no job %; finished jobs are kept for the retention only', p_id USING ERRCODE = 'OB001';
     END IF;
@@ -52,11 +54,11 @@ BEGIN
         OR p_outcome > 1 AND (past.outcome = 5 AND past.through IS NULL OR past.outcome = 6) THEN
         RETURN now.state;
     ELSIF now.state <> 'running' THEN
-        RAISE EXCEPTION 'job % is % at generation %; generation % no longer owns it: roll back and drop it', p_id, now.state,
-            now.generation, p_generation USING ERRCODE = 'OB001';
+        RAISE EXCEPTION 'job % is % at generation %; generation % no longer owns it: roll back and drop it', p_id,
+            now.state, now.generation, p_generation USING ERRCODE = 'OB001';
     ELSIF now.generation <> p_generation THEN
-        RAISE EXCEPTION 'job % is at generation %; generation % doesn''t own it: roll back and drop it', p_id, now.generation,
-            p_generation USING ERRCODE = 'OB001';
+        RAISE EXCEPTION 'job % is at generation %; generation % doesn''t own it: roll back and drop it', p_id,
+            now.generation, p_generation USING ERRCODE = 'OB001';
     END IF;
     RAISE EXCEPTION 'job % is owned by another session at generation %: roll back and drop it', p_id, now.generation
         USING ERRCODE = 'OB001';
@@ -77,8 +79,8 @@ END $$;
 -- owner said so before (the first result stays). OB003 says which effect is
 -- still open. A result that can't be kept (too large, a key twice, \u0000) fails
 -- the attempt for good: running again would make the same one.
-CREATE OR REPLACE FUNCTION daybook.complete(id uuid, generation bigint, session uuid, result json DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql SET enable_seqscan = off
+CREATE OR REPLACE FUNCTION daybook.complete(id uuid, generation bigint, session uuid, result json DEFAULT NULL)
+    RETURNS text LANGUAGE plpgsql SET enable_seqscan = off
 AS $$
 DECLARE
     wrong  text := daybook.wrong_result(result);
@@ -97,7 +99,8 @@ BEGIN
     END IF;
     SELECT e.name INTO effect FROM daybook.effect e WHERE e.seq = own.seq AND e.state = 'open' ORDER BY e.name LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'job %: effect % is open; finish it before completing', id, daybook.shown(effect) USING ERRCODE = 'OB003';
+        RAISE EXCEPTION 'job %: effect % is open; finish it before completing', id, daybook.shown(effect)
+            USING ERRCODE = 'OB003';
     END IF;
     now_at := daybook.clock();
     INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at, result)
@@ -114,7 +117,8 @@ DECLARE
     most CONSTANT int := 1048576; -- ResultMax
 BEGIN
     RETURN 'result: ' || CASE WHEN octet_length(result::text) > most
-        THEN 'at most ' || most || ' bytes, got ' || octet_length(result::text) ELSE (daybook.read_json(result)).wrong END;
+        THEN 'at most ' || most || ' bytes, got ' || octet_length(result::text)
+        ELSE (daybook.read_json(result)).wrong END;
 END $$;
 
 -- Ends an attempt that failed: see fail. kind is what sort of error it was.
@@ -147,8 +151,8 @@ END $$;
 -- Counts a failure, and answers where the job stands: waiting for its next
 -- attempt, or set_aside at the limit or when the error is permanent. retry_in is
 -- when; NULL is the curve. The error's text is cut at 16 KiB and marked.
-CREATE OR REPLACE FUNCTION daybook.fail(id uuid, generation bigint, session uuid, error text, permanent boolean DEFAULT false,
-    retry_in interval DEFAULT NULL) RETURNS text LANGUAGE sql
+CREATE OR REPLACE FUNCTION daybook.fail(id uuid, generation bigint, session uuid, error text,
+    permanent boolean DEFAULT false, retry_in interval DEFAULT NULL) RETURNS text LANGUAGE sql
 AS $$ SELECT daybook.end_badly($1, $2, $3, $4, NULL, $5, daybook.delay_of('retry_in', $6)) $$;
 
 -- How long to wait after so many failures: a second, doubling, at most an hour,
@@ -181,13 +185,13 @@ END $$;
 
 -- Gives the claim back without blame, at once or after run_in, and answers where
 -- the job stands: waiting, or set_aside when it was put off so for 30 days.
-CREATE OR REPLACE FUNCTION daybook.release(id uuid, generation bigint, session uuid, run_in interval DEFAULT NULL) RETURNS text
-LANGUAGE sql
+CREATE OR REPLACE FUNCTION daybook.release(id uuid, generation bigint, session uuid, run_in interval DEFAULT NULL)
+    RETURNS text LANGUAGE sql
 AS $$ SELECT daybook.put_back($1, $2, $3, coalesce(daybook.delay_of('run_in', $4), 0)) $$;
 
 -- The history of a claim that ends now.
-CREATE OR REPLACE FUNCTION daybook.attempt_of(own daybook.owned, worker text, outcome int, now_at bigint) RETURNS daybook.ended
-LANGUAGE plpgsql IMMUTABLE
+CREATE OR REPLACE FUNCTION daybook.attempt_of(own daybook.owned, worker text, outcome int, now_at bigint)
+    RETURNS daybook.ended LANGUAGE plpgsql IMMUTABLE
 AS $$
 DECLARE
     past daybook.ended;
@@ -206,8 +210,8 @@ END $$;
 -- Ends an attempt that is no success: to waiting at p_run_at, set aside for a
 -- reason, or cancelled when a person asked for that. Job and claim are locked,
 -- and p_job.failures is what it is to be.
-CREATE OR REPLACE FUNCTION daybook.give_back(p_job daybook.job, p_own daybook.owned, p_past daybook.ended, p_reason text,
-    p_run_at bigint) RETURNS text LANGUAGE plpgsql SET enable_seqscan = off
+CREATE OR REPLACE FUNCTION daybook.give_back(p_job daybook.job, p_own daybook.owned, p_past daybook.ended,
+    p_reason text, p_run_at bigint) RETURNS text LANGUAGE plpgsql SET enable_seqscan = off
 AS $$
 DECLARE
     latest   CONSTANT bigint := 253402300799999999; -- TimeMax
@@ -244,10 +248,12 @@ END $$;
 -- Appends an attempt to the history. Two plain releases before it become one
 -- row, unless the handler keeps a ledger; the newest stays, so that its repeat
 -- finds it.
-CREATE OR REPLACE FUNCTION daybook.file_attempt(p_past daybook.ended) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off
+CREATE OR REPLACE FUNCTION daybook.file_attempt(p_past daybook.ended) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off
 AS $$
 BEGIN
-    IF p_past.outcome = 3 AND NOT EXISTS (SELECT 1 FROM daybook.effect e WHERE e.seq = p_past.seq AND e.name <> 'handler') THEN
+    IF p_past.outcome = 3 AND NOT EXISTS (SELECT 1 FROM daybook.effect e
+            WHERE e.seq = p_past.seq AND e.name <> 'handler') THEN
         PERFORM daybook.fold_releases(p_past.seq);
     END IF;
     INSERT INTO daybook.ended SELECT p_past.*;
@@ -255,14 +261,15 @@ END $$;
 
 -- Whether a job crashed so often that a session is given one like it at a time.
 CREATE OR REPLACE FUNCTION daybook.is_suspect(crashes int, max_failures int) RETURNS boolean LANGUAGE sql IMMUTABLE
-AS $$ SELECT c.most > 1 AND coalesce($1, 0) >= least(2, c.most - 1) FROM (SELECT least(5, coalesce($2, 20)) AS most) c $$;
+AS $$ SELECT c.most > 1 AND coalesce($1, 0) >= least(2, c.most - 1)
+    FROM (SELECT least(5, coalesce($2, 20)) AS most) c $$;
 
 -- Keeps what a fenced owner wanted to say, once per claim and operation, as
 -- evidence: call it in a transaction of its own after the one that was refused.
 -- A generation that the job has not reached is proof that the database lost
 -- commits, and is noted as that.
-CREATE OR REPLACE FUNCTION daybook.report_fenced(id uuid, generation bigint, session uuid, operation text, said text DEFAULT NULL)
-    RETURNS void LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION daybook.report_fenced(id uuid, generation bigint, session uuid, operation text,
+    said text DEFAULT NULL) RETURNS void LANGUAGE plpgsql
 AS $$
 DECLARE
     now_at bigint := daybook.clock();
@@ -273,7 +280,8 @@ BEGIN
     SELECT v.generation, v.session, j.seq INTO job FROM daybook.jobs v JOIN daybook.job j ON j.id = v.id
         WHERE v.id = report_fenced.id;
     IF job.session = report_fenced.session AND job.generation = report_fenced.generation THEN
-        RAISE EXCEPTION 'job % is owned by that session at generation %: it isn''t fenced', id, generation USING ERRCODE = 'OB003';
+        RAISE EXCEPTION 'job % is owned by that session at generation %: it isn''t fenced', id, generation
+            USING ERRCODE = 'OB003';
     ELSIF job.generation < report_fenced.generation THEN
         INSERT INTO daybook.setting (name, value) VALUES ('book_behind', daybook.stamp(now_at) || ' job ' || id
             || ' generation ' || generation || ' above ' || job.generation) ON CONFLICT DO NOTHING;

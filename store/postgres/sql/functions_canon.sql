@@ -2,13 +2,15 @@
 -- for byte as Canonical and FingerprintOf of package daybook make them, so that
 -- a request key used from SQL and from Go is the same request. The type json
 -- keeps a document's own text, so nothing is lost before it comes here: jsonb
--- would round numbers, expand exponents and drop a key's first value.
+-- would round numbers, expand exponents and drop a key's first value. Strings with
+-- a backslash are E'', which means the same whatever a session has set.
 
 -- What tells two requests apart: queue, kind and args, versioned.
-CREATE OR REPLACE FUNCTION daybook.fingerprint(queue text, kind text, args json) RETURNS bytea LANGUAGE plpgsql IMMUTABLE
+CREATE OR REPLACE FUNCTION daybook.fingerprint(queue text, kind text, args json) RETURNS bytea
+LANGUAGE plpgsql IMMUTABLE
 AS $$
 DECLARE
-    nul CONSTANT bytea := '\x00';
+    nul CONSTANT bytea := decode('00', 'hex');
 BEGIN
     RETURN sha256(convert_to('daybook-fingerprint-1', 'UTF8') || nul || convert_to(queue, 'UTF8') || nul
         || convert_to(kind, 'UTF8') || nul || convert_to(daybook.canonical('args', args), 'UTF8'));
@@ -70,14 +72,12 @@ BEGIN
                 own_keys[i - starts[depth]] := keys[i];
                 own_items[i - starts[depth]] := items[i];
             END LOOP;
-            IF token = '}' THEN
-                names[depth] := daybook.key_twice(own_keys);
-                IF names[depth] IS NOT NULL THEN
-                    wrong := 'has this key twice';
-                    EXIT;
-                END IF;
-            END IF;
             item := daybook.json_joined(token, own_keys, own_items);
+            IF item IS NULL THEN
+                names[depth] := daybook.key_twice(own_keys);
+                wrong := 'has this key twice';
+                EXIT;
+            END IF;
             top := starts[depth];
             depth := depth - 1;
         ELSIF left(token, 1) = '"' THEN
@@ -107,10 +107,10 @@ END $$;
 
 -- A token of a valid document, commas, colons and spaces apart.
 CREATE OR REPLACE FUNCTION daybook.json_token() RETURNS text LANGUAGE sql IMMUTABLE
-AS $$ SELECT '"(?:[^"\\]|\\.)*"|[][{}]|[^][{}:,"[:space:]]+'::text $$;
+AS $$ SELECT E'"(?:[^"\\\\]|\\\\.)*"|[][{}]|[^][{}:,"[:space:]]+'::text $$;
 
 -- Joins the items of a container that ends, those of an object in the order of
--- their keys.
+-- their keys. NULL says that it has a key twice.
 CREATE OR REPLACE FUNCTION daybook.json_joined(ending text, keys text[], items text[]) RETURNS text
 LANGUAGE plpgsql IMMUTABLE
 AS $$
@@ -120,17 +120,15 @@ BEGIN
     ELSIF cardinality(keys) = 0 THEN
         RETURN '{}';
     END IF;
-    RETURN (SELECT '{' || string_agg(daybook.quoted(m.key) || ':' || m.item, ',' ORDER BY m.key COLLATE "C") || '}'
+    RETURN (SELECT CASE WHEN count(DISTINCT m.key COLLATE "C") = count(*) THEN
+            '{' || string_agg(daybook.quoted(m.key) || ':' || m.item, ',' ORDER BY m.key COLLATE "C") || '}' END
         FROM unnest(keys, items) m(key, item));
 END $$;
 
--- The first key that an object has a second time, or NULL.
+-- The first key that an object has a second time.
 CREATE OR REPLACE FUNCTION daybook.key_twice(keys text[]) RETURNS text LANGUAGE plpgsql IMMUTABLE
 AS $$
 BEGIN
-    IF cardinality(keys) < 2 THEN
-        RETURN NULL;
-    END IF;
     RETURN (SELECT k.key FROM (SELECT m.key, m.n, row_number() OVER (PARTITION BY m.key COLLATE "C" ORDER BY m.n) AS nth
             FROM unnest(keys) WITH ORDINALITY m(key, n)) k
         WHERE k.nth = 2 ORDER BY k.n LIMIT 1);
@@ -166,17 +164,18 @@ AS $$
 DECLARE
     wrong text;
 BEGIN
-    IF strpos(token, '\u') = 0 THEN
+    IF strpos(token, E'\\u') = 0 THEN
         RETURN NULL;
     END IF;
-    wrong := lower(substring(regexp_replace(replace(token, '\\', '__') COLLATE "C",
-        '\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', '_', 'g') FROM '\\u(?:0000|[dD][89a-fA-F])'));
-    RETURN CASE WHEN wrong = '\u0000' THEN 'has \u0000, which databases can''t store as text'
+    wrong := lower(substring(regexp_replace(replace(token, E'\\\\', '__') COLLATE "C",
+        E'\\\\u[dD][89abAB][0-9a-fA-F]{2}\\\\u[dD][c-fC-F][0-9a-fA-F]{2}', '_', 'g')
+        FROM E'\\\\u(?:0000|[dD][89a-fA-F])'));
+    RETURN CASE WHEN wrong = E'\\u0000' THEN E'has \\u0000, which databases can''t store as text'
         WHEN wrong IS NOT NULL THEN 'has a lone surrogate, which is no character' END;
 END $$;
 
 CREATE OR REPLACE FUNCTION daybook.unescaped(token text) RETURNS text LANGUAGE sql IMMUTABLE
-AS $$ SELECT CASE WHEN strpos($1, '\') = 0 THEN substr($1, 2, length($1) - 2) ELSE $1::json #>> '{}' END $$;
+AS $$ SELECT CASE WHEN strpos($1, E'\\') = 0 THEN substr($1, 2, length($1) - 2) ELSE $1::json #>> '{}' END $$;
 
 -- A number as sign, digits without zeros at either end, and the exponent that
 -- places the last digit. The exponent is never expanded.
@@ -194,7 +193,8 @@ BEGIN
     IF kept = '' THEN
         RETURN '0';
     END IF;
-    RETURN sign || kept || 'e' || CASE WHEN exponent = '' THEN shift::text ELSE daybook.add_decimal(exponent, shift) END;
+    RETURN sign || kept || 'e' || CASE WHEN exponent = '' THEN shift::text
+        ELSE daybook.add_decimal(exponent, shift) END;
 END $$;
 
 -- Adds n, which is far below 10^15 either way, to a decimal integer of any
@@ -234,18 +234,18 @@ CREATE OR REPLACE FUNCTION daybook.quoted_slowly(s text) RETURNS text LANGUAGE p
 AS $$
 BEGIN
     RETURN (SELECT '"' || string_agg(CASE
-            WHEN c.c IN ('"', '\') THEN '\' || c.c
-            WHEN ascii(c.c) BETWEEN 7 AND 13 THEN '\' || substr('abtnvfr', ascii(c.c) - 6, 1)
-            WHEN ascii(c.c) < 32 OR ascii(c.c) = 127 THEN '\x' || lpad(to_hex(ascii(c.c)), 2, '0')
+            WHEN c.c IN ('"', E'\\') THEN E'\\' || c.c
+            WHEN ascii(c.c) BETWEEN 7 AND 13 THEN E'\\' || substr('abtnvfr', ascii(c.c) - 6, 1)
+            WHEN ascii(c.c) < 32 OR ascii(c.c) = 127 THEN E'\\x' || lpad(to_hex(ascii(c.c)), 2, '0')
             WHEN ascii(c.c) < 127 OR NOT daybook.unprintable() @> ascii(c.c) THEN c.c
-            WHEN ascii(c.c) < 65536 THEN '\u' || lpad(to_hex(ascii(c.c)), 4, '0')
-            ELSE '\U' || lpad(to_hex(ascii(c.c)), 8, '0') END, '' ORDER BY c.n) || '"'
+            WHEN ascii(c.c) < 65536 THEN E'\\u' || lpad(to_hex(ascii(c.c)), 4, '0')
+            ELSE E'\\U' || lpad(to_hex(ascii(c.c)), 8, '0') END, '' ORDER BY c.n) || '"'
         FROM string_to_table(s, NULL) WITH ORDINALITY c(c, n));
 END $$;
 
 -- Most strings are plain.
 CREATE OR REPLACE FUNCTION daybook.quoted(s text) RETURNS text LANGUAGE sql IMMUTABLE
-AS $$ SELECT CASE WHEN $1 COLLATE "C" ~ '[^ !#-\[\]-~]' THEN daybook.quoted_slowly($1) ELSE '"' || $1 || '"' END $$;
+AS $$ SELECT CASE WHEN $1 COLLATE "C" ~ '[^] !#-[^-~]' THEN daybook.quoted_slowly($1) ELSE '"' || $1 || '"' END $$;
 
 -- What Go's strconv.IsPrint says no to, from 128 on. A test holds the list to it.
 CREATE OR REPLACE FUNCTION daybook.unprintable() RETURNS int4multirange LANGUAGE sql IMMUTABLE

@@ -7,7 +7,13 @@ CREATE OR REPLACE FUNCTION daybook.history_place(OUT place text, OUT parent oid)
 AS $$ SELECT n.nspname::text, t.typrelid FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
     WHERE t.oid = pg_typeof(NULL::daybook.ended)::oid $$;
 
--- Makes the partition for the day of a time, and tells whether there is one now.
+-- Lets one at a time change the history's partitions: whether that is this
+-- transaction.
+CREATE OR REPLACE FUNCTION daybook.keeps_history() RETURNS boolean LANGUAGE sql VOLATILE
+AS $$ SELECT pg_try_advisory_xact_lock(20012, (parent::bigint % 2147483647)::int) FROM daybook.history_place() $$;
+
+-- Makes the partition for the day of a time, and tells whether there is one now;
+-- NULL when somebody else is at it.
 -- A day that has rows in ended_rest already stays there. Attaching reads all of
 -- ended_rest, and nobody can read the history meanwhile: none is attached while
 -- that isn't small.
@@ -23,6 +29,9 @@ BEGIN
     IF EXISTS (SELECT 1 FROM daybook.history_day h WHERE h.name = day_name) THEN
         RETURN true;
     END IF;
+    IF NOT daybook.keeps_history() THEN
+        RETURN NULL;
+    END IF;
     IF rest > 256 * 1024 * 1024
         OR EXISTS (SELECT 1 FROM daybook.ended_rest e WHERE e.filed_at >= day_from AND e.filed_at < day_to) THEN
         RETURN false;
@@ -32,8 +41,10 @@ BEGIN
     EXECUTE format('ALTER TABLE %1$I.ended ATTACH PARTITION %1$I.%2$I FOR VALUES FROM (%3$s) TO (%4$s)',
         place, day_name, day_from, day_to);
     RETURN true;
-EXCEPTION WHEN unique_violation OR duplicate_table OR check_violation THEN
-    RETURN EXISTS (SELECT 1 FROM daybook.history_day h WHERE h.name = day_name); -- somebody else was first
+EXCEPTION WHEN unique_violation THEN -- somebody else was first
+    RETURN true;
+WHEN check_violation THEN -- ended_rest was given a row of the day meanwhile
+    RETURN false;
 END $$;
 
 -- Waits until nobody uses the history, for as long as dropping a day would. So
@@ -55,6 +66,9 @@ DECLARE
     place   text := (daybook.history_place()).place;
     carried bigint;
 BEGIN
+    IF NOT daybook.keeps_history() THEN
+        RETURN 0;
+    END IF;
     DELETE FROM daybook.history_day h WHERE h.name = day_name AND h.walked;
     IF NOT FOUND THEN
         RETURN 0;
@@ -80,6 +94,9 @@ AS $$
 DECLARE
     part oid;
 BEGIN
+    IF NOT daybook.keeps_history() THEN
+        RETURN;
+    END IF;
     FOR part IN SELECT x.indexrelid FROM daybook.history_place() p
         JOIN pg_catalog.pg_inherits i ON i.inhparent = p.parent
         JOIN pg_catalog.pg_index x ON x.indrelid = i.inhrelid

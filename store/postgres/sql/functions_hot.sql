@@ -66,7 +66,7 @@ END $$;
 -- (ascending); other ranks are looked for between them, if gaps says so.
 CREATE OR REPLACE FUNCTION daybook.take_ready(lane int, most int, oldest boolean, suspects boolean, now_at bigint, kinds text[],
     mark_ranks int[], mark_run_ats bigint[], mark_seqs bigint[], gaps boolean,
-    OUT seqs bigint[], OUT ledgers boolean[], OUT suspect bigint, OUT gap_time interval) LANGUAGE plpgsql
+    OUT seqs bigint[], OUT ledgers bigint[], OUT suspect bigint, OUT gap_time interval) LANGUAGE plpgsql
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -106,14 +106,15 @@ BEGIN
         END IF;
         CONTINUE WHEN run_at > now_at;
         IF NOT (oldest OR suspects) THEN
-            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs, array_agg(f.ledger) AS ledgers INTO found
+            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs,
+                array_agg(f.seq) FILTER (WHERE f.ledger) AS ledgers INTO found
             FROM (SELECT r.ctid AS place, r.seq, r.ledger FROM daybook.ready r
                 WHERE r.lane = lane AND r.rank = rank AND (r.run_at, r.seq) >= (run_at, seq) AND r.run_at <= now_at
                     AND (r.expires_at IS NULL OR r.expires_at > now_at) AND NOT r.suspect
                     AND (kinds IS NULL OR r.kind = ANY (kinds))
                 ORDER BY r.run_at, r.seq LIMIT most - cardinality(seqs) FOR UPDATE SKIP LOCKED) f;
         ELSE
-            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs, array_agg(f.ledger) AS ledgers,
+            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs, array_agg(f.seq) FILTER (WHERE f.ledger) AS ledgers,
                 array_agg(f.run_at) AS dues, array_agg(f.suspect) AS crashy, max(f.seq) FILTER (WHERE f.suspect) AS suspect
             INTO found FROM daybook.ready_in_rank(lane, rank, run_at, seq, now_at, kinds,
                 CASE WHEN oldest THEN most ELSE most - cardinality(seqs) END, suspects) f;
@@ -131,13 +132,14 @@ BEGIN
         EXIT WHEN cardinality(seqs) >= most AND NOT oldest;
     END LOOP;
     IF oldest AND seqs <> '{}' THEN
-        SELECT array_agg(f.place), array_agg(f.seq), array_agg(f.ledger), max(f.seq) FILTER (WHERE f.suspect)
-        INTO places, seqs, ledgers, suspect
+        SELECT array_agg(f.place), array_agg(f.seq), max(f.seq) FILTER (WHERE f.suspect) INTO places, seqs, suspect
         FROM (SELECT * FROM (SELECT u.*, row_number() OVER (PARTITION BY u.suspect ORDER BY u.run_at, u.seq) AS nth
-                FROM unnest(places, seqs, ledgers, dues, crashy) u(place, seq, ledger, run_at, suspect)) u
+                FROM unnest(places, seqs, dues, crashy) u(place, seq, run_at, suspect)) u
             WHERE u.nth = 1 OR NOT u.suspect ORDER BY u.run_at, u.seq LIMIT most) f;
     END IF;
-    DELETE FROM daybook.ready r WHERE r.ctid = ANY (places);
+    IF places <> '{}' THEN
+        DELETE FROM daybook.ready r WHERE r.ctid = ANY (places);
+    END IF;
 END $$;
 
 -- Locks the first eligible jobs of one rank, a suspect in its own place among
@@ -163,11 +165,16 @@ BEGIN
         ORDER BY 3, 2 LIMIT most;
 END $$;
 
+-- Whether a session may claim without a closer look.
+CREATE OR REPLACE FUNCTION daybook.may_claim(s daybook.session, now_at bigint) RETURNS boolean LANGUAGE sql IMMUTABLE
+AS $$ SELECT $1.n IS NOT NULL AND $1.ended_at IS NULL AND NOT $1.quiet AND $1.expires_at - $2 >= $1.lease / 2 $$;
+
 -- Gives up to most eligible jobs to a session. No row is the answer that it has
 -- changed nothing because the call wants a closer look: it was made before, or
 -- the session is unknown, ended, quiet, or below half of its lease. A caller that
 -- has looked (incarnation isn't NULL) gets jobs all the same. The first row has
--- nothing but the header: what else there is to say, as JSON.
+-- nothing but the header: what else there is to say, as JSON. The others come in
+-- no order.
 --
 -- Each queue gives a fair share first and then whatever there is; of more than
 -- 64 queues, 64 after 64. kinds NULL is every kind, call NULL is not remembered.
@@ -185,7 +192,8 @@ AS $$
 DECLARE
     group_size CONSTANT int := 64;
     s        daybook.session;
-    known    boolean := false;
+    checks   boolean := false;
+    changed  boolean := false;
     number   bigint;
     lanes    int[];
     last     int := 0; -- the last queue that was looked at
@@ -196,22 +204,21 @@ DECLARE
     taken    int[];
     more     boolean[];
     seqs     bigint[] := '{}';
-    ledgers  boolean[] := '{}';
+    ledgers  bigint[] := '{}';
     suspects boolean;
     suspect  bigint;
     begun    timestamptz;
     gap_time interval := '0';
 BEGIN
-    SELECT w.* INTO s FROM daybook.session w WHERE w.id = session FOR SHARE;
     PERFORM daybook.claims_shared();
     now_at := coalesce(now_at, daybook.clock());
+    SELECT w.* INTO s FROM daybook.session w WHERE w.id = session;
     IF incarnation IS NULL THEN
-        SELECT EXISTS (SELECT 1 FROM daybook.call c WHERE c.id = call),
-            daybook.current_incarnation()
-            INTO known, incarnation;
-        IF s.n IS NULL OR s.ended_at IS NOT NULL OR s.quiet OR s.expires_at - now_at < s.lease / 2 OR known THEN
+        IF NOT daybook.may_claim(s, now_at) OR EXISTS (SELECT 1 FROM daybook.call c WHERE c.id = call) THEN
             RETURN;
         END IF;
+        incarnation := daybook.current_incarnation();
+        checks := true;
     END IF;
     SELECT array_agg(q.n) INTO lanes FROM unnest(queues) u(name) LEFT JOIN LATERAL
         (SELECT w.n FROM daybook.queue w WHERE w.name = u.name AND w.paused_at IS NULL OFFSET 0) q ON true;
@@ -248,6 +255,20 @@ BEGIN
         END LOOP;
         EXIT WHEN cardinality(seqs) = most;
     END LOOP;
+    IF seqs <> '{}' THEN
+        -- From here on the session can't end. A claim that finds nothing locks
+        -- nothing, so that it has nothing to write. For a suspect the session's
+        -- other claims have to end first: one of them may have got one.
+        IF suspect IS NULL THEN
+            SELECT w.* INTO s FROM daybook.session w WHERE w.id = session FOR SHARE;
+        ELSE
+            SELECT w.* INTO s FROM daybook.session w WHERE w.id = session FOR NO KEY UPDATE;
+            changed := EXISTS (SELECT 1 FROM daybook.owned o WHERE o.session = s.n AND o.suspect);
+        END IF;
+        IF changed OR checks AND NOT daybook.may_claim(s, now_at) THEN
+            RAISE EXCEPTION 'session % has changed under a claim', session USING ERRCODE = '40001'; -- and look again
+        END IF;
+    END IF;
     header := json_build_object('now', now_at, 'lanes', lanes, 'looked_at', last, 'looked', daybook.micros(clock_timestamp() - begun),
         'gaps', daybook.micros(gap_time), 'n', s.n, 'worker', s.worker, 'lease', s.lease, 'started_at', s.started_at,
         'renewed_at', s.renewed_at, 'expires_at', s.expires_at, 'marked_at', s.marked_at, 'renewals', s.renewals,
@@ -264,9 +285,10 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH x AS MATERIALIZED (
-        SELECT j.*, u.ledger, greatest(coalesce(j.generation, 0) + 1, incarnation << 32) AS next
-        FROM unnest(seqs, ledgers) u(seq, ledger)
-        CROSS JOIN LATERAL (SELECT w.* FROM daybook.job w WHERE w.seq = u.seq OFFSET 0) j),
+        SELECT j.seq, j.id, j.queue, j.rank, j.kind, j.args, greatest(coalesce(j.generation, 0) + 1, incarnation << 32) AS next,
+            j.enqueued_at, j.run_at, j.expires_at, j.max_failures, j.set_aside_lost, j.timeout, j.key, j.failures, j.crashes,
+            j.first_claimed_at, j.origin, j.seq = ANY (ledgers) AS ledger
+        FROM daybook.job j WHERE j.seq = ANY (seqs)),
     o AS (INSERT INTO daybook.owned (id, seq, generation, session, claimed_at, call, queue, granted, suspect, ledger, deadline)
         SELECT x.id, x.seq, x.next, s.n, now_at, number, x.queue, s.renewals, x.seq IS NOT DISTINCT FROM suspect, x.ledger,
             now_at + x.timeout FROM x),
@@ -339,15 +361,24 @@ BEGIN
     IF places IS NULL OR missing IS NOT NULL AND NOT partial THEN
         RETURN;
     END IF;
-    WITH e AS (
-        INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at, result)
-        SELECT now_at, o.seq, o.generation, o.session, o.claimed_at, 1, o.started_at, u.result
-        FROM unnest(places, said) u(place, result)
-        CROSS JOIN LATERAL (SELECT w.* FROM daybook.owned w WHERE w.ctid = u.place OFFSET 0) o),
-    d AS (DELETE FROM daybook.owned w WHERE w.ctid = ANY (places) RETURNING w.queue),
-    b AS (INSERT INTO daybook.outbox AS w (at, queue, ring, running, succeeded)
-        SELECT now_at, d.queue, false, -count(*), count(*) FROM d GROUP BY d.queue RETURNING w.succeeded)
-    SELECT sum(b.succeeded) INTO moved FROM b;
+    IF results IS NULL THEN
+        WITH d AS (DELETE FROM daybook.owned w WHERE w.ctid = ANY (places)
+            RETURNING w.seq, w.generation, w.session, w.claimed_at, w.started_at, w.queue),
+        e AS (INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at)
+            SELECT now_at, d.seq, d.generation, d.session, d.claimed_at, 1, d.started_at FROM d),
+        b AS (INSERT INTO daybook.outbox AS w (at, queue, ring, running, succeeded)
+            SELECT now_at, d.queue, false, -count(*), count(*) FROM d GROUP BY d.queue RETURNING w.succeeded)
+        SELECT sum(b.succeeded) INTO moved FROM b;
+    ELSE
+        WITH e AS (INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at, result)
+            SELECT now_at, o.seq, o.generation, o.session, o.claimed_at, 1, o.started_at, u.result
+            FROM unnest(places, said) u(place, result)
+            CROSS JOIN LATERAL (SELECT w.* FROM daybook.owned w WHERE w.ctid = u.place OFFSET 0) o),
+        d AS (DELETE FROM daybook.owned w WHERE w.ctid = ANY (places) RETURNING w.queue),
+        b AS (INSERT INTO daybook.outbox AS w (at, queue, ring, running, succeeded)
+            SELECT now_at, d.queue, false, -count(*), count(*) FROM d GROUP BY d.queue RETURNING w.succeeded)
+        SELECT sum(b.succeeded) INTO moved FROM b;
+    END IF;
     IF moved <> cardinality(places) THEN
         RAISE EXCEPTION 'a job is named twice in one set' USING ERRCODE = 'OB004';
     END IF;

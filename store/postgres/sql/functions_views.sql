@@ -4,14 +4,16 @@
 -- One row a job. A job by its id is a few index probes, however full the book is.
 CREATE OR REPLACE VIEW daybook.jobs AS
 SELECT j.id, q.name AS queue, j.kind, j.args::json AS args,
-    CASE WHEN j.state <> 0 THEN (ARRAY['waiting', 'running', 'succeeded', 'set_aside', 'cancelled', 'expired', 'moved'])[j.state]
+    CASE WHEN j.state <> 0 THEN
+            (ARRAY['waiting', 'running', 'succeeded', 'set_aside', 'cancelled', 'expired', 'moved'])[j.state]
         WHEN o.id IS NOT NULL THEN 'running' WHEN r.seq IS NOT NULL THEN 'waiting' ELSE 'succeeded' END AS state,
     j.reason, ~j.rank::int AS priority,
     daybook.instant(coalesce(j.run_at, j.enqueued_at)) AS run_at,
     daybook.instant(j.expires_at) AS expires_at,
     j.held_by,
     coalesce(o.generation, d.generation, j.generation, 0) AS generation,
-    coalesce(j.failures, 0) AS failures, coalesce(j.crashes, 0) AS crashes, coalesce(j.max_failures, 20) AS max_failures,
+    coalesce(j.failures, 0) AS failures, coalesce(j.crashes, 0) AS crashes,
+    coalesce(j.max_failures, 20) AS max_failures,
     CASE WHEN j.set_aside_lost THEN 'set_aside' ELSE 'retry' END AS on_lost,
     coalesce(j.timeout, 86400000000) / 1000000 * interval '1 second'
         + coalesce(j.timeout, 0) % 1000000 * interval '1 microsecond' AS timeout,
@@ -66,14 +68,17 @@ SELECT q.name AS queue, l.kind, q.paused_at IS NOT NULL AS paused,
     coalesce(sum(l.n) FILTER (WHERE l.place = 'held'), 0)::bigint AS held,
     coalesce(sum(l.n) FILTER (WHERE l.place = 'running'), 0)::bigint AS running,
     coalesce(sum(l.n) FILTER (WHERE l.place = 'set_aside'), 0)::bigint AS set_aside,
-    coalesce(json_object_agg(l.reason, l.n ORDER BY l.reason) FILTER (WHERE l.place = 'set_aside'), '{}') AS set_aside_reasons,
+    coalesce(json_object_agg(l.reason, l.n ORDER BY l.reason) FILTER (WHERE l.place = 'set_aside'), '{}')
+        AS set_aside_reasons,
     daybook.instant(min(l.oldest) FILTER (WHERE l.place = 'eligible' AND q.paused_at IS NULL)) AS oldest_eligible_at
 FROM (
-    SELECT abs(r.lane) AS queue, r.kind, CASE WHEN r.lane < 0 THEN 'held' WHEN r.run_at <= c.now_at THEN 'eligible' ELSE 'later' END
-        AS place, NULL AS reason, count(*) AS n, min(r.run_at) AS oldest
+    SELECT abs(r.lane) AS queue, r.kind,
+        CASE WHEN r.lane < 0 THEN 'held' WHEN r.run_at <= c.now_at THEN 'eligible' ELSE 'later' END AS place,
+        NULL AS reason, count(*) AS n, min(r.run_at) AS oldest
     FROM daybook.ready r CROSS JOIN (SELECT daybook.clock() AS now_at OFFSET 0) c GROUP BY 1, 2, 3
     UNION ALL
-    SELECT j.queue, j.kind, 'running', NULL, count(*), NULL FROM daybook.owned o JOIN daybook.job j ON j.seq = o.seq GROUP BY 1, 2
+    SELECT j.queue, j.kind, 'running', NULL, count(*), NULL
+    FROM daybook.owned o JOIN daybook.job j ON j.seq = o.seq GROUP BY 1, 2
     UNION ALL
     SELECT j.queue, j.kind, 'set_aside', coalesce(j.reason, ''), count(*), NULL FROM daybook.job j
     WHERE j.state = 4 AND j.state <> 0 GROUP BY 1, 2, 4) l
