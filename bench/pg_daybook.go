@@ -1,8 +1,3 @@
-//go:build daybook_postgres
-
-// NOT BUILT YET: it waits for store/postgres to compile. Then remove the
-// constraint above, this comment, and pg_daybook_none.go.
-
 package main
 
 import (
