@@ -53,7 +53,7 @@ type kind struct {
 func Handle[T any](w *Worker, name string, fn func(context.Context, *Claim[T]) error, opts ...KindOptions) {
 	w.register(name, func(ctx context.Context, r *run) daybook.Outcome {
 		c := &Claim[T]{run: r}
-		if err := json.Unmarshal(r.job.Args, &c.Args); err != nil {
+		if err := decode(r.job.Args, &c.Args); err != nil {
 			if r.kind.opts.Sensitive {
 				err = daybook.Fail(daybook.CodeInvalid, "args don't decode into %T", c.Args)
 			}
@@ -61,6 +61,16 @@ func Handle[T any](w *Worker, name string, fn func(context.Context, *Claim[T]) e
 		}
 		return r.outcome(fn(ctx, c))
 	}, opts)
+}
+
+// decode reads args into a handler's type. Raw JSON needs no second look: it was
+// checked when the job was accepted.
+func decode[T any](args json.RawMessage, into *T) error {
+	if raw, ok := any(into).(*json.RawMessage); ok {
+		*raw = args
+		return nil
+	}
+	return json.Unmarshal(args, into)
 }
 
 // HandleRaw registers a handler that gets the job as it is; "" stands for every

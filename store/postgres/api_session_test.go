@@ -248,3 +248,27 @@ func (b *sqlBook) lose(c sqlClaim) {
 		b.Fatal(err)
 	}
 }
+
+// TestSQLEndingSession: a session that ends while a claim waits for it gets
+// nothing.
+func TestSQLEndingSession(t *testing.T) {
+	b := newSQLBook(t)
+	c := b.claimed()
+	b.enqueue(b.conn, "'q', 'k', '{}'")
+	ends, claims := b.session(), b.session()
+	b.must(ends, "BEGIN")
+	b.must(ends, "UPDATE daybook.session SET ended_at = daybook.clock()")
+	answer := make(chan error)
+	go func() {
+		_, err := b.claim(claims, c.session, "", 1, "q")
+		answer <- err
+	}()
+	b.waitsForLock(claims)
+	b.must(ends, "COMMIT")
+	if r := b.refusal(<-answer); r.Code != stateFenced {
+		t.Errorf("got %s %s", r.Code, r.Message)
+	}
+	if _, err := b.book.RevokeLost(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -47,6 +47,13 @@ func TestSQLViews(t *testing.T) {
 	if got := b.value(b.conn, "SELECT row_to_json(l)::text FROM daybook.backlog l"); got != want {
 		t.Errorf("backlog\ngot  %s\nwant %s", got, want)
 	}
+	if err := b.book.Pause(t.Context(), "q", daybook.By{Actor: "ada", Reason: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	paused := "SELECT concat_ws(' ', paused, eligible, oldest_eligible_at) FROM daybook.backlog"
+	if got := b.value(b.conn, paused); got != "t 1" {
+		t.Errorf("the paused queue shows %s", got)
+	}
 	want = "cancelled w1 cancelled by force; failed w1 boom; failed w1 boom; failed w1 boom; succeeded w1"
 	if got := b.value(b.conn, `SELECT string_agg(concat_ws(' ', outcome, worker, why, error), '; ' ORDER BY outcome, job)
 		FROM daybook.attempts`); got != want {

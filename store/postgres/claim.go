@@ -46,27 +46,22 @@ func (t *tx) Claim(_ context.Context, c daybook.Claiming) ([]daybook.Job, error)
 }
 
 // claim makes one call. Of very many queues it asks those that have work.
-func (t *tx) claim(c claiming) (a answer, err error) {
-	tour := t.s.tours.begin(c.queues, t.s.opts.Now != nil)
-	if tour != nil {
-		if err := tour.look(t); err != nil {
-			return a, err
-		}
-		c.queues = tour.next()
+func (t *tx) claim(c claiming) (answer, error) {
+	if tour := t.s.tours.begin(c.queues, t.s.opts.Now != nil); tour != nil {
+		return tour.claim(t, c)
 	}
+	return t.claimFrom(c)
+}
+
+// claimFrom makes one call to all the queues.
+func (t *tx) claimFrom(c claiming) (answer, error) {
 	look := t.s.marks.begin(c, t.s.opts.Now != nil)
-	a, err = t.claimFrom(c, look.hints)
+	a, err := t.ask(c, look.hints)
 	look.end(a)
-	if err != nil || a.head == nil {
-		return a, err
-	}
-	if t.at == 0 {
+	if err == nil && a.head != nil && t.at == 0 {
 		t.at = daybook.Time(a.head.Now)
 	}
-	if tour != nil {
-		a.more = tour.end(c, a)
-	}
-	return a, nil
+	return a, err
 }
 
 // answer is what claim_jobs answers; no header is that it changed nothing.
@@ -95,9 +90,11 @@ type header struct {
 	Quiet     bool    `json:"quiet"`
 	Queues    string  `json:"queues"` // JSON lists, as they are stored
 	Kinds     string  `json:"kinds"`
+
+	last string // the kind read last
 }
 
-func (t *tx) claimFrom(c claiming, m hints) (a answer, err error) {
+func (t *tx) ask(c claiming, m hints) (a answer, err error) {
 	var kinds any
 	if len(c.kinds) > 0 {
 		kinds = c.kinds
@@ -106,17 +103,17 @@ func (t *tx) claimFrom(c claiming, m hints) (a answer, err error) {
 		m.ends, m.ranks, m.runAts, m.seqs, m.gaps}
 	places := map[int64]int{} // of queues in the call, by number
 	var order []place
-	err = t.rows(claimJobs, args, func(row []any) error {
+	err = t.raw(claimJobs, args, func(row cells) error {
 		if a.head == nil {
 			a.head = &header{}
-			err := json.Unmarshal([]byte(text(row[19])), a.head)
+			err := json.Unmarshal(row.raw[19], a.head)
 			for i, lane := range a.head.Lanes {
 				places[lane] = i
 			}
 			a.jobs = make([]daybook.Job, 0, min(c.limit, 1000))
 			return err
 		}
-		at := places[num(row[2])]
+		at := places[row.num(2)]
 		j, err := a.head.job(row, c.queues[at], c.session)
 		order = append(order, place{at, len(a.jobs)})
 		a.jobs = append(a.jobs, j)
@@ -154,34 +151,42 @@ func (a *answer) sort(order []place, oldest bool) {
 }
 
 // job reads one claimed job, as Job.Claim makes it.
-func (h *header) job(row []any, queue string, session daybook.ID) (daybook.Job, error) {
-	j := daybook.Job{Ref: num(row[0]), ID: id(row[1]), Queue: queue, Priority: priority(num(row[3])),
-		Kind: text(row[4]), Args: raw(row[5]), State: daybook.Running, Generation: num(row[6]), EnqueuedAt: at(row[7]),
-		RunAt: at(row[7]), MaxFailures: daybook.MaxFailuresDefault, OnLost: daybook.LostRetry, Timeout: daybook.TimeoutDefault,
+func (h *header) job(row cells, queue string, session daybook.ID) (daybook.Job, error) {
+	j := daybook.Job{Ref: row.num(0), ID: row.id(1), Queue: queue, Priority: priority(row.num(3)),
+		Kind: h.kind(row.raw[4]), Args: row.json(5), State: daybook.Running, Generation: row.num(6), EnqueuedAt: row.at(7),
+		RunAt: row.at(7), MaxFailures: daybook.MaxFailuresDefault, OnLost: daybook.LostRetry, Timeout: daybook.TimeoutDefault,
 		Session: session, Worker: h.Worker, LeaseUntil: daybook.Time(h.ExpiresAt), ClaimedAt: daybook.Time(h.Now),
 		FirstClaimedAt: daybook.Time(h.Now), GrantedAt: h.Renewals}
-	if row[8] != nil {
-		j.RunAt = at(row[8])
+	if !row.null(8) {
+		j.RunAt = row.at(8)
 	}
-	j.ExpiresAt, j.Key, j.Failures, j.Crashes = at(row[9]), text(row[13]), int(num(row[14])), int(num(row[15]))
-	if row[10] != nil {
-		j.MaxFailures = int(num(row[10]))
+	j.ExpiresAt, j.Key, j.Failures, j.Crashes = row.at(9), row.text(13), int(row.num(14)), int(row.num(15))
+	if !row.null(10) {
+		j.MaxFailures = int(row.num(10))
 	}
-	if truth(row[11]) {
+	if row.truth(11) {
 		j.OnLost = daybook.LostSetAside
 	}
-	if row[12] != nil {
-		j.Timeout = time.Duration(num(row[12])) * time.Microsecond
+	if !row.null(12) {
+		j.Timeout = time.Duration(row.num(12)) * time.Microsecond
 	}
-	if row[16] != nil {
-		j.FirstClaimedAt = at(row[16])
+	if !row.null(16) {
+		j.FirstClaimedAt = row.at(16)
 	}
-	scanEffects(&j, text(row[18]))
-	if row[17] == nil {
+	scanEffects(&j, row.text(18))
+	if row.null(17) {
 		return j, nil
 	}
 	j.Origin = &daybook.Origin{}
-	return j, json.Unmarshal(raw(row[17]), j.Origin)
+	return j, json.Unmarshal(row.raw[17], j.Origin)
+}
+
+// kind is a kind's name, made once for neighbours that share it.
+func (h *header) kind(name []byte) string {
+	if h.last != string(name) {
+		h.last = string(name)
+	}
+	return h.last
 }
 
 // session is the session that the call was for.

@@ -16,6 +16,7 @@ type statement struct {
 	query string
 	args  []any
 	scan  func(row []any) error // nil wants no rows
+	cells func(row cells) error // instead of scan, while the rows come in: no other query may run
 	want  int64                 // rows that it must change, or anyCount
 	what  string                // what those rows are, for the answer when they aren't
 }
@@ -55,7 +56,7 @@ func (w wire) send(ctx context.Context, list []statement) (changed int64, err er
 
 // receive reads one statement's answer.
 func receive(results pgx.BatchResults, s *statement) (int64, error) {
-	if s.scan == nil {
+	if s.scan == nil && s.cells == nil {
 		tag, err := results.Exec()
 		if err != nil {
 			return 0, err
@@ -69,6 +70,12 @@ func receive(results pgx.BatchResults, s *statement) (int64, error) {
 	defer rows.Close()
 	var read [][]any
 	for rows.Next() {
+		if s.cells != nil {
+			if err := s.cells(cellsOf(rows)); err != nil {
+				return 0, err
+			}
+			continue
+		}
 		row, err := rows.Values()
 		if err != nil {
 			return 0, err
@@ -229,6 +236,13 @@ func (u *unit) exec(query string, args ...any) (int64, error) {
 // changes just so many rows; anyCount is any number.
 func (u *unit) later(want int64, what, query string, args ...any) {
 	u.kept = append(u.kept, statement{query: u.schema.in(query), args: args, want: want, what: what})
+}
+
+// raw runs a query and reads its rows as they come in. Only our own connections
+// carry such.
+func (u *unit) raw(query string, args []any, read func(row cells) error) error {
+	_, err := u.now(statement{query: u.schema.in(query), args: args, cells: read, want: anyCount})
+	return err
 }
 
 // one reads a single value; no row is nil.

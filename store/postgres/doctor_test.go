@@ -139,9 +139,15 @@ func TestDoctorNamesTheBlocker(t *testing.T) {
 // until polls a condition, up to a generous deadline.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	late := time.NewTimer(3 * time.Minute)
+	defer late.Stop()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for !so() {
+		select {
+		case <-late.C:
 			t.Fatalf("still waiting until %s", what)
+		case <-again.C:
 		}
 	}
 }
@@ -173,7 +179,8 @@ func TestDoctorAges(t *testing.T) {
 		}
 	}
 	held := Snapshot{PID: 4711, Age: time.Hour}
-	if _, advice := (table{dead: 3_000_000}).judge("daybook", held.blames(oldSnapshot)); !strings.Contains(advice, "4711") {
+	_, advice := (table{dead: 3_000_000}).judge("daybook", held.blames(oldSnapshot))
+	if !strings.Contains(advice, "4711") {
 		t.Errorf("of dead rows under a snapshot: got %q, want its pid", advice)
 	}
 	held.Age = time.Second
@@ -246,31 +253,22 @@ func TestDoctorOfAPlainRole(t *testing.T) {
 
 // A server where all is set for losing.
 func TestDoctorOfABadServer(t *testing.T) {
-	server, err := pgtest.Start(pgtest.Options{Settings: map[string]string{"synchronous_commit": "off",
-		"autovacuum": "off", "track_counts": "off", "max_prepared_transactions": "2", "wal_level": "replica",
-		"max_connections": "40"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if _, err := server.Psql("postgres", "CREATE DATABASE old ENCODING 'SQL_ASCII' TEMPLATE template0"); err != nil {
-		t.Fatal(err)
-	}
+	server := ownServer(t, pgtest.Options{Settings: map[string]string{"synchronous_commit": "off",
+		"autovacuum": "off", "track_counts": "off", "max_prepared_transactions": "2", "max_connections": "40"}})
+	psql(t, server.URL("postgres"), "CREATE DATABASE old ENCODING 'SQL_ASCII' TEMPLATE template0")
 	url := server.URL("old")
 	book := bookAt(t, url, "bad book", Options{Conns: 20, TxConns: 10})
 	s := book.Store().(*Store)
 	conn := connected(t, url)
-	run(t, conn, `INSERT INTO "bad book".event (seq, at, what) SELECT n, n, repeat('x', 100) FROM generate_series(1, 80000) n`)
+	run(t, conn, `INSERT INTO "bad book".event (seq, at, what)
+		SELECT n, n, repeat('x', 100) FROM generate_series(1, 80000) n`)
 	run(t, conn, "BEGIN; DELETE FROM \"bad book\".event WHERE n < 10; PREPARE TRANSACTION 'half'")
 	for range 8 { // others' connections
 		connected(t, url)
 	}
 	all := examined(t, s, 0)
-	for _, name := range []string{"fsync", "full_page_writes", "synchronous_commit", "autovacuum", "track_counts", "encoding"} {
+	for _, name := range []string{"fsync", "full_page_writes", "synchronous_commit", "autovacuum", "track_counts",
+		"encoding"} {
 		all.want(t, name, LevelBad)
 	}
 	all.want(t, "statistics", LevelWarn, "event")
@@ -285,11 +283,7 @@ func TestDoctorOfABadServer(t *testing.T) {
 
 // A standby's feedback holds vacuum back through its slot.
 func TestDoctorOfASlot(t *testing.T) {
-	server, err := pgtest.Start(pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
+	server := ownServer(t, pgtest.Options{})
 	s := bookAt(t, server.URL("postgres"), "slot book", Options{}).Store().(*Store)
 	examined(t, s, 0).want(t, "replication slots", LevelOK, "none")
 	standby, err := server.Standby(pgtest.Options{Settings: map[string]string{"hot_standby_feedback": "on",
@@ -298,12 +292,8 @@ func TestDoctorOfASlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer standby.Stop()
-	if _, err := server.Psql("postgres", "SELECT pg_create_physical_replication_slot('east', true)"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := standby.Psql("postgres", "ALTER SYSTEM SET primary_slot_name = 'east'; SELECT pg_reload_conf()"); err != nil {
-		t.Fatal(err)
-	}
+	psql(t, server.URL("postgres"), "SELECT pg_create_physical_replication_slot('east', true)")
+	psql(t, standby.URL("postgres"), "ALTER SYSTEM SET primary_slot_name = 'east'; SELECT pg_reload_conf()")
 	until(t, "the standby's feedback has come", func() bool {
 		return s.number(t, "SELECT count(*) FROM pg_replication_slots WHERE xmin IS NOT NULL") > 0
 	})

@@ -53,11 +53,16 @@ func (t *tx) enqueueKnown(ctx context.Context, jobs []daybook.NewJob, receipts [
 		case err == nil || !undo:
 			return receipts, err
 		}
-		t.later(anyCount, "", callUndone)
-		t.later(anyCount, "", callEnds)
 		if stateOf(err) != stateUnique || n == rivalsTries {
+			t.later(anyCount, "", callUndone)
+			t.later(anyCount, "", callEnds)
 			return nil, err
 		}
+		// After a fault nothing else is taken than this, and alone.
+		if _, err := t.exec(callUndone); err != nil {
+			return nil, err
+		}
+		t.later(anyCount, "", callEnds)
 	}
 }
 

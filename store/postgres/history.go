@@ -8,8 +8,9 @@ import (
 
 // attemptRows reads ended. The worker's name of a success is its session's,
 // while that is there.
-const attemptRows = `SELECT e.generation, coalesce(e.through, e.generation), e.first, e.count, s.id, coalesce(e.worker, s.worker),
-	e.claimed_at, e.started_at, coalesce(e.ended_at, e.filed_at), e.outcome, e.why, e.error, e.error_kind, e.trace, e.cut
+const attemptRows = `SELECT e.generation, coalesce(e.through, e.generation), e.first, e.count, s.id,
+	coalesce(e.worker, s.worker), e.claimed_at, e.started_at, coalesce(e.ended_at, e.filed_at), e.outcome, e.why,
+	e.error, e.error_kind, e.trace, e.cut
 	FROM daybook.ended e LEFT JOIN daybook.session s ON s.n = e.session `
 
 // scanAttempt reads attemptRows.
@@ -43,8 +44,8 @@ func (v *view) History(_ context.Context, j daybook.Job) (h daybook.History, err
 	seq, k, found := []any{j.Ref}, daybook.KeyRecord{}, false
 	list := []statement{
 		v.ask(attemptRows+"WHERE e.seq = $1::bigint ORDER BY e.generation", seq, scanAttempt(&h.Attempts)),
-		v.ask("SELECT e.at, e.what, e.generation, e.actor, e.reason, e.detail FROM daybook.event e WHERE e.seq = $1::bigint ORDER BY e.at, e.n",
-			seq, scanEvent(&h.Events)),
+		v.ask(`SELECT e.at, e.what, e.generation, e.actor, e.reason, e.detail FROM daybook.event e
+			WHERE e.seq = $1::bigint ORDER BY e.at, e.n`, seq, scanEvent(&h.Events)),
 		v.ask(`SELECT r.generation, r.session, r.operation, r.at, r.said FROM daybook.refusal r WHERE r.seq = $1::bigint
 			ORDER BY r.at, r.generation, r.operation COLLATE "C"`, seq, scanRefusal(j.ID, &h.Refusals)),
 		v.ask(effectRows+" WHERE e.seq = $1::bigint ORDER BY e.begun_at, e.name", seq, scanEffect(&h.Effects)),

@@ -346,9 +346,10 @@ func (h *hot) enqueueApart(r daybook.Request) <-chan apart {
 func TestEveryMode(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
+			h := newHot(t, Options{})
 			url := dsn(pgtest.SharedURL(t), "default_query_exec_mode="+mode)
-			book := fresh(t, url, Options{})
-			h := &hot{T: t, book: book, store: book.Store().(*Store), conn: dial(t, url)}
+			book := openBook(t, url, h.store.Schema(), Options{})
+			h.book, h.store = book, book.Store().(*Store)
 			r := rand.New(rand.NewPCG(1, 2))
 			var requests []daybook.Request
 			for i := range bulk + 10 {
@@ -562,6 +563,7 @@ func TestClaimManyQueues(t *testing.T) {
 // TestDueQueues looks for queues page by page, past held, later and gone jobs.
 func TestDueQueues(t *testing.T) {
 	h := newHot(t, Options{})
+	defer h.sql("TRUNCATE daybook.job, daybook.ready, daybook.outbox") // it isn't whole any more
 	var requests []daybook.Request
 	for q := range 30 {
 		r := daybook.Request{Queue: fmt.Sprintf("q%02d", q), Kind: "k"}

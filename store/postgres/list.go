@@ -91,7 +91,8 @@ func (v *view) list(from string, p params, order ...string) (jobs []listed, err 
 		column, _, _ := strings.Cut(o, " ")
 		places += ", j." + column
 	}
-	query := "SELECT " + wholeColumns + places + " FROM (" + from + ") j" + wholeJoins + " ORDER BY j." + strings.Join(order, ", j.")
+	query := "SELECT " + wholeColumns + places + " FROM (" + from + ") j" + wholeJoins +
+		" ORDER BY j." + strings.Join(order, ", j.")
 	err = v.look(query, p, func(row []any) error {
 		j, err := scanWhole(row)
 		l := listed{Job: j}
@@ -143,16 +144,16 @@ func (v *view) listNewest(f daybook.Filter, after []int64) (daybook.Page[daybook
 func (v *view) listSlow(f daybook.Filter, code int64, after []int64) (daybook.Page[daybook.Job], error) {
 	var p params
 	state := strconv.FormatInt(code, 10)
-	return v.byArrival(f, "SELECT j.* FROM daybook.job j WHERE "+conditions(f, &p)+" AND j.state <> 0 AND j.state >= "+state+
-		" AND (j.state, j.seq) < ("+state+", "+p.add(first(after))+"::bigint) ORDER BY j.state DESC, j.seq DESC", p)
+	return v.byArrival(f, "SELECT j.* FROM daybook.job j WHERE "+conditions(f, &p)+" AND j.state <> 0 AND j.state >= "+
+		state+" AND (j.state, j.seq) < ("+state+", "+p.add(first(after))+"::bigint) ORDER BY j.state DESC, j.seq DESC", p)
 }
 
 // listRunning pages through owned, the newest jobs first. It sorts what runs
 // now, and looks jobs up by job_id until the page is full.
 func (v *view) listRunning(f daybook.Filter, after []int64) (daybook.Page[daybook.Job], error) {
 	var p params
-	return v.byArrival(f, `SELECT j.* FROM (SELECT o.id, o.seq FROM daybook.owned o WHERE o.seq < `+p.add(first(after))+`::bigint
-			ORDER BY o.seq DESC OFFSET 0) o
+	return v.byArrival(f, `SELECT j.* FROM (SELECT o.id, o.seq FROM daybook.owned o
+			WHERE o.seq < `+p.add(first(after))+`::bigint ORDER BY o.seq DESC OFFSET 0) o
 		CROSS JOIN LATERAL (SELECT j.* FROM daybook.job j WHERE j.id = o.id AND `+conditions(f, &p)+` OFFSET 0) j
 		ORDER BY o.seq DESC`, p)
 }
@@ -199,8 +200,8 @@ func (v *view) waitingIn(f daybook.Filter, after []int64, lane string) ([]listed
 		ready += " AND r.kind = " + p.add(f.Kind) + "::text"
 	}
 	if after != nil {
-		ready += " AND (r.lane, r.rank, r.run_at, r.seq) > (" + p.add(after[0]) + "::int, " + p.add(after[1]) + "::smallint, " +
-			p.add(after[2]) + "::bigint, " + p.add(after[3]) + "::bigint)"
+		ready += " AND (r.lane, r.rank, r.run_at, r.seq) > (" + p.add(after[0]) + "::int, " + p.add(after[1]) +
+			"::smallint, " + p.add(after[2]) + "::bigint, " + p.add(after[3]) + "::bigint)"
 	}
 	const order = "r.lane, r.rank, r.run_at, r.seq"
 	from := `SELECT j.*, r.lane AS ready_lane, r.rank AS ready_rank, r.run_at AS ready_at FROM daybook.ready r

@@ -244,23 +244,33 @@ func (m *mark) whole(l *look) bool {
 	return m.since.IsZero() || l.ends == nil || l.begun.Sub(m.since) >= max(lookRest, lookShare*l.set.cost)
 }
 
-// claimed moves the mark for jobs that were claimed.
+// claimed moves the mark for jobs that were claimed, and never back.
 func (m *mark) claimed(b batch, l *look) {
-	if m.whole(l) {
-		*m = mark{rank: m.rank, since: l.begun, runAt: b.runAt - markBehind}
+	switch {
+	case m.since.IsZero():
+		m.since, m.runAt = l.begun, b.runAt-markBehind
+	case m.whole(l):
+		m.since = l.begun
 	}
 	m.behind = append(m.behind, b)
 	m.count += b.count
 	for m.count-m.behind[0].count >= markTrail {
 		m.count -= m.behind[0].count
 		m.behind = m.behind[1:]
-		m.runAt, m.seq = m.behind[0].runAt, m.behind[0].seq
+		m.move(m.behind[0].runAt, m.behind[0].seq)
 	}
 }
 
 // seen moves the mark of a rank that has nothing due.
 func (m *mark) seen(now daybook.Time, l *look) {
 	if m.whole(l) {
-		*m = mark{rank: m.rank, since: l.begun, runAt: now - markBehind}
+		m.since = l.begun
+		m.move(now-markBehind, 0)
+	}
+}
+
+func (m *mark) move(runAt daybook.Time, seq int64) {
+	if runAt > m.runAt || runAt == m.runAt && seq > m.seq {
+		m.runAt, m.seq = runAt, seq
 	}
 }

@@ -75,11 +75,13 @@ func (v *view) fewWaiting(f daybook.Filter, q daybook.Finding) (ids []daybook.ID
 	if f.Held || f.HeldBy != "" {
 		ready += " AND r.lane < 0"
 	}
-	query := `WITH few AS MATERIALIZED (SELECT r.seq FROM daybook.ready r WHERE ` + ready + ` LIMIT ` + p.add(int64(most+1)) + `::bigint),
+	query := `WITH few AS MATERIALIZED (SELECT r.seq FROM daybook.ready r
+			WHERE ` + ready + ` LIMIT ` + p.add(int64(most+1)) + `::bigint),
 		counted AS MATERIALIZED (SELECT count(*) AS n FROM few)
 		SELECT NULL, n FROM counted UNION ALL (SELECT j.id, NULL FROM (SELECT w.seq FROM few w ORDER BY w.seq OFFSET 0) w
 			CROSS JOIN LATERAL (SELECT j.id FROM daybook.job j WHERE j.seq = w.seq AND ` + conditions(f, &p) + ` OFFSET 0) j
-			WHERE (SELECT n FROM counted) <= ` + p.add(int64(most)) + `::bigint ORDER BY w.seq LIMIT ` + p.add(int64(q.Limit)) + `::bigint)`
+			WHERE (SELECT n FROM counted) <= ` + p.add(int64(most)) + `::bigint
+			ORDER BY w.seq LIMIT ` + p.add(int64(q.Limit)) + `::bigint)`
 	err = v.look(query, p, func(row []any) error {
 		if row[0] == nil {
 			few = num(row[1]) <= most
@@ -107,10 +109,15 @@ func (v *view) walkJobs(f daybook.Filter, q daybook.Finding) (ids []daybook.ID, 
 	}
 }
 
-func (v *view) walkStep(f daybook.Filter, after, step int64, limit int) (ids []daybook.ID, last, seen int64, err error) {
+// walkStep looks at the next step jobs. It answers the last of them, and how
+// many there were.
+func (v *view) walkStep(f daybook.Filter, after, step int64, limit int) (
+	ids []daybook.ID, last, seen int64, err error,
+) {
 	var p params
-	query := `WITH w AS MATERIALIZED (SELECT j.seq, j.id, j.queue, j.rank, j.state, j.kind, j.run_at, j.enqueued_at, j.reason, j.held_by
-			FROM daybook.job j WHERE j.seq > ` + p.add(after) + `::bigint ORDER BY j.seq LIMIT ` + p.add(step) + `::bigint)
+	query := `WITH w AS MATERIALIZED (SELECT j.seq, j.id, j.queue, j.rank, j.state, j.kind, j.run_at, j.enqueued_at,
+			j.reason, j.held_by FROM daybook.job j
+			WHERE j.seq > ` + p.add(after) + `::bigint ORDER BY j.seq LIMIT ` + p.add(step) + `::bigint)
 		SELECT NULL, max(w.seq), count(*) FROM w UNION ALL
 		(SELECT j.id, NULL, NULL FROM w j WHERE ` + conditions(f, &p) + ` AND ` + stands(f.State) + `
 			ORDER BY j.seq LIMIT ` + p.add(int64(limit)) + `::bigint)`

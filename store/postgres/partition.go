@@ -32,6 +32,7 @@ func (s *Store) Upkeep(ctx context.Context, keep time.Duration) error {
 		return err
 	}
 	cutoff := now.Add(-max(keep, daybook.RetentionMin))
+	// One that fails doesn't keep the others from their work.
 	return s.schema.friendly(upkeeping, cmp.Or(s.makeDays(ctx, now), s.indexDays(ctx), s.dropDays(ctx, now, cutoff)))
 }
 
@@ -63,7 +64,7 @@ func (s *Store) makeDays(ctx context.Context, now daybook.Time) error {
 			return err
 		}
 		if !made && n == 1 {
-			return daybook.Fail(daybook.CodeBusy, "the history of %.10s has no partition: ended_rest is too large to add one", day)
+			return daybook.Fail(daybook.CodeBusy, "the history of %.10s has no partition: ended_rest has rows of it, or too many", day)
 		}
 	}
 	return nil
@@ -81,7 +82,8 @@ func (s *Store) dropDays(ctx context.Context, now, cutoff daybook.Time) error {
 	err := s.short(ctx, func(row []any) error {
 		days = append(days, text(row[0]))
 		return nil
-	}, "SELECT h.name FROM daybook.history_day h WHERE h.to_at <= $1::bigint AND h.walked ORDER BY h.from_at", int64(cutoff))
+	}, `SELECT h.name FROM daybook.history_day h WHERE h.to_at <= $1::bigint AND h.walked
+		ORDER BY h.from_at`, int64(cutoff))
 	for _, day := range days {
 		if err == nil {
 			err = s.short(ctx, nil, "SELECT daybook.await_history()")

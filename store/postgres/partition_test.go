@@ -174,7 +174,8 @@ func TestOldDaysGo(t *testing.T) {
 	b.filed(late, "22000102 1")
 	j, after, err := historyOf(b, aside)
 	b.ok(err)
-	if a, was := after.Attempts[0], before.Attempts[0]; a.EndedAt != was.EndedAt || *a.Error != *was.Error || a.Worker != was.Worker {
+	a, was := after.Attempts[0], before.Attempts[0]
+	if a.EndedAt != was.EndedAt || *a.Error != *was.Error || a.Worker != was.Worker {
 		t.Errorf("the attempt is %+v, was %+v", a, was)
 	}
 	if j.State != daybook.SetAside || j.LastError == nil {
@@ -211,10 +212,12 @@ func TestRetentionWalksOnce(t *testing.T) {
 	b.sql(fmt.Sprintf(`INSERT INTO daybook.job (enqueued_at, id, queue, rank, kind, args)
 		SELECT %d, gen_random_uuid(), 1, -1, 'k', '{}' FROM generate_series(1, 3000)`, b.time()))
 	b.sql(fmt.Sprintf(`INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome)
-		SELECT %d, seq, g, 1, %[1]d, CASE g WHEN 2 THEN 1 ELSE 2 END FROM daybook.job, generate_series(1, 2) g WHERE seq > 1`, b.time()))
+		SELECT %d, seq, g, 1, %[1]d, CASE g WHEN 2 THEN 1 ELSE 2 END FROM daybook.job, generate_series(1, 2) g
+		WHERE seq > 1`, b.time()))
 	young := b.done()
 	b.sql("UPDATE daybook.ended_22000101 SET filed_at = filed_at + 3600000000 WHERE seq = 3002")
-	place := "SELECT walked_seq || ' ' || walked_generation || ' ' || walked FROM daybook.history_day WHERE name = 'ended_22000101'"
+	place := `SELECT walked_seq || ' ' || walked_generation || ' ' || walked FROM daybook.history_day
+		WHERE name = 'ended_22000101'`
 	b.pass(daybook.RetentionDefault)
 	b.upkeep()
 	b.prune(3001)
@@ -281,7 +284,8 @@ func TestUpkeepUnderLoad(t *testing.T) {
 		together.start(func() error {
 			for range 30 {
 				b.pass(oneDay / 2)
-				if err := book.Store().(*Store).Upkeep(ctx, daybook.RetentionDefault); err != nil && !errors.Is(err, daybook.ErrBusy) {
+				err := book.Store().(*Store).Upkeep(ctx, daybook.RetentionDefault)
+				if err != nil && !errors.Is(err, daybook.ErrBusy) {
 					return err
 				}
 				if _, err := book.Prune(ctx, daybook.PruneOptions{}); err != nil {
@@ -368,7 +372,8 @@ func TestFoldsMeet(t *testing.T) {
 		})
 	}
 	b.ok(together.wait())
-	b.want("rows left, jobs counted", "SELECT (SELECT count(*) FROM daybook.outbox) || ' ' || sum(waiting) || ' ' || sum(accepted) FROM daybook.sums", "0 200 200")
+	b.want("rows left, jobs counted", `SELECT (SELECT count(*) FROM daybook.outbox) || ' ' || sum(waiting) || ' ' ||
+		sum(accepted) FROM daybook.sums`, "0 200 200")
 	if folded.Load() != 200 {
 		t.Errorf("folded %d rows, want 200", folded.Load())
 	}

@@ -62,8 +62,9 @@ const lookAhead = `WITH RECURSIVE now AS MATERIALIZED (SELECT coalesce($1::bigin
 	LEFT JOIN LATERAL (SELECT r.run_at FROM daybook.ready r WHERE t.expires_at <= greatest(t.run_at, now.at)
 		AND r.lane = t.lane AND r.rank = t.rank AND (r.expires_at IS NULL OR r.expires_at > greatest(r.run_at, now.at))
 		ORDER BY r.run_at, r.seq LIMIT 1) f ON true
-	LEFT JOIN LATERAL (SELECT r.run_at FROM daybook.ready r WHERE r.lane = t.lane AND r.rank = t.rank AND r.run_at > now.at
-		AND (r.expires_at IS NULL OR r.expires_at > r.run_at) ORDER BY r.run_at, r.seq LIMIT 1) l ON true`
+	LEFT JOIN LATERAL (SELECT r.run_at FROM daybook.ready r WHERE r.lane = t.lane AND r.rank = t.rank
+		AND r.run_at > now.at AND (r.expires_at IS NULL OR r.expires_at > r.run_at)
+		ORDER BY r.run_at, r.seq LIMIT 1) l ON true`
 
 // sumCounts adds the folded counts and the rest, by queue.
 var sumCounts = func() string {
@@ -72,17 +73,20 @@ var sumCounts = func() string {
 		sums[i] = "sum(c." + name + ")::bigint"
 	}
 	all := "SELECT queue, " + strings.Join(daybook.CountNames, ", ") + " FROM daybook."
-	return "SELECT c.queue, " + strings.Join(sums, ", ") + " FROM (" + all + "sums UNION ALL " + all + "outbox) c GROUP BY c.queue"
+	return "SELECT c.queue, " + strings.Join(sums, ", ") +
+		" FROM (" + all + "sums UNION ALL " + all + "outbox) c GROUP BY c.queue"
 }()
 
 // The live jobs by kind: ready alone knows its kinds; those of owned are looked
 // up by job_id; what is set aside is read through job_slow.
 const (
 	countWaiting = `WITH now AS MATERIALIZED (SELECT coalesce($1::bigint, daybook.clock()) AS at)
-		SELECT r.lane, r.kind, r.run_at <= now.at, count(*), min(r.run_at) FROM now CROSS JOIN daybook.ready r GROUP BY 1, 2, 3`
+		SELECT r.lane, r.kind, r.run_at <= now.at, count(*), min(r.run_at)
+		FROM now CROSS JOIN daybook.ready r GROUP BY 1, 2, 3`
 	countRunning = `SELECT o.queue, j.kind, count(*) FROM daybook.owned o
 		CROSS JOIN LATERAL (SELECT j.kind FROM daybook.job j WHERE j.id = o.id OFFSET 0) j GROUP BY 1, 2`
-	countAside = `SELECT j.queue, j.kind, j.reason, count(*) FROM daybook.job j WHERE j.state = 4 AND j.state <> 0 GROUP BY 1, 2, 3`
+	countAside = `SELECT j.queue, j.kind, j.reason, count(*) FROM daybook.job j WHERE j.state = 4 AND j.state <> 0
+		GROUP BY 1, 2, 3`
 )
 
 // queueList collects what is known of the queues.
@@ -94,8 +98,8 @@ type queueList struct {
 
 func (q *queueList) scanQueue(row []any) error {
 	q.place[num(row[0])] = len(q.list)
-	q.list = append(q.list, daybook.Queue{Ref: num(row[0]), Name: text(row[1]), Paused: row[2] != nil, PausedAt: at(row[2]),
-		PausedBy: text(row[3]), PausedReason: text(row[4])})
+	q.list = append(q.list, daybook.Queue{Ref: num(row[0]), Name: text(row[1]), Paused: row[2] != nil,
+		PausedAt: at(row[2]), PausedBy: text(row[3]), PausedReason: text(row[4])})
 	return nil
 }
 

@@ -14,9 +14,10 @@ import (
 // only they look at. wholeJoins are their tables. Who has an error has made a
 // slow move, so that the many that never did spare the look for one.
 const (
-	wholeColumns = jobColumns + `, j.args, coalesce(d.result, j.result), p.progress, x.error, x.error_kind, x.trace, x.cut`
-	wholeWidth   = jobWidth + 7
-	wholeJoins   = jobJoins + ` LEFT JOIN daybook.progress p ON p.seq = j.seq
+	wholeColumns = jobColumns + `, j.args, coalesce(d.result, j.result), p.progress,
+		x.error, x.error_kind, x.trace, x.cut`
+	wholeWidth = jobWidth + 7
+	wholeJoins = jobJoins + ` LEFT JOIN daybook.progress p ON p.seq = j.seq
 		LEFT JOIN LATERAL (SELECT e.error, e.error_kind, e.trace, e.cut FROM daybook.ended e
 			WHERE e.seq = j.seq AND e.error IS NOT NULL AND j.generation IS NOT NULL
 			ORDER BY e.generation DESC LIMIT 1) x ON true`
@@ -81,7 +82,8 @@ func (v *view) Job(_ context.Context, id daybook.ID) (daybook.Job, bool, error) 
 
 // whole loads the one job for which a condition on j holds.
 func (v *view) whole(where string, args ...any) (j daybook.Job, found bool, err error) {
-	err = v.look("SELECT "+wholeColumns+" FROM daybook.job j"+wholeJoins+" WHERE "+where, args, func(row []any) (err error) {
+	query := "SELECT " + wholeColumns + " FROM daybook.job j" + wholeJoins + " WHERE " + where
+	err = v.look(query, args, func(row []any) (err error) {
 		found = true
 		j, err = scanWhole(row)
 		return err
@@ -96,8 +98,8 @@ func (v *view) Key(_ context.Context, key string) (k daybook.KeyRecord, found bo
 }
 
 // The fingerprint travels as text, which every driver reads the same way.
-const readKey = `SELECT k.key, k.job, encode(k.fingerprint, 'hex'), k.created_at, k.replays, k.last_replay_at, k.ended_at,
-	k.state, k.result FROM daybook.request k WHERE k.key = $1::text`
+const readKey = `SELECT k.key, k.job, encode(k.fingerprint, 'hex'), k.created_at, k.replays, k.last_replay_at,
+	k.ended_at, k.state, k.result FROM daybook.request k WHERE k.key = $1::text`
 
 // scanKey reads readKey.
 func scanKey(k *daybook.KeyRecord, found *bool) func(row []any) error {
@@ -124,7 +126,8 @@ func (v *view) Effects(_ context.Context, f daybook.EffectFilter) (page daybook.
 		where = append(where, "e.state = 'open'")
 	}
 	if !f.Job.IsZero() {
-		where = append(where, "e.seq = (SELECT j.seq FROM daybook.job j WHERE j.id = "+p.add(f.Job.String())+"::text::uuid)")
+		where = append(where, "e.seq = (SELECT j.seq FROM daybook.job j WHERE j.id = "+
+			p.add(f.Job.String())+"::text::uuid)")
 	}
 	if after != nil {
 		where = append(where, "(e.seq, e.name) > ("+p.add(after[0])+"::bigint, "+p.add(name)+"::text)")

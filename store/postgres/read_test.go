@@ -47,22 +47,24 @@ func reads(b *dayBook, id daybook.ID) map[string]func(v daybook.View) error {
 			_, err := v.Effects(ctx, daybook.EffectFilter{Open: true, Limit: 10})
 			return err
 		},
-		"queues":            func(v daybook.View) error { _, err := v.Queues(ctx, false); return err },
-		"newest jobs":       list(daybook.Filter{}),
-		"waiting jobs":      list(daybook.Filter{State: daybook.Waiting}),
-		"those of a queue":  list(daybook.Filter{State: daybook.Waiting, Queue: "q7"}),
-		"held jobs":         list(daybook.Filter{Held: true}),
-		"running jobs":      list(daybook.Filter{State: daybook.Running}),
-		"succeeded jobs":    list(daybook.Filter{State: daybook.Succeeded}),
-		"set-aside jobs":    list(daybook.Filter{State: daybook.SetAside}),
-		"cancelled jobs":    list(daybook.Filter{State: daybook.Cancelled}),
-		"by key":            list(daybook.Filter{Key: "k7"}),
-		"lost claims":       find(daybook.Finding{What: daybook.FindOfEndedSessions}),
-		"overdue claims":    find(daybook.Finding{What: daybook.FindPastRunLimit}),
-		"expired jobs":      find(daybook.Finding{What: daybook.FindPastExpiry}),
-		"old jobs":          find(daybook.Finding{What: daybook.FindPastRetention, Cutoff: 1}),
-		"set-aside matches": find(daybook.Finding{What: daybook.FindMatching, Filter: daybook.Filter{State: daybook.SetAside}}),
-		"running matches":   find(daybook.Finding{What: daybook.FindMatching, Filter: daybook.Filter{State: daybook.Running}}),
+		"queues":           func(v daybook.View) error { _, err := v.Queues(ctx, false); return err },
+		"newest jobs":      list(daybook.Filter{}),
+		"waiting jobs":     list(daybook.Filter{State: daybook.Waiting}),
+		"those of a queue": list(daybook.Filter{State: daybook.Waiting, Queue: "q7"}),
+		"held jobs":        list(daybook.Filter{Held: true}),
+		"running jobs":     list(daybook.Filter{State: daybook.Running}),
+		"succeeded jobs":   list(daybook.Filter{State: daybook.Succeeded}),
+		"set-aside jobs":   list(daybook.Filter{State: daybook.SetAside}),
+		"cancelled jobs":   list(daybook.Filter{State: daybook.Cancelled}),
+		"by key":           list(daybook.Filter{Key: "k7"}),
+		"lost claims":      find(daybook.Finding{What: daybook.FindOfEndedSessions}),
+		"overdue claims":   find(daybook.Finding{What: daybook.FindPastRunLimit}),
+		"expired jobs":     find(daybook.Finding{What: daybook.FindPastExpiry}),
+		"old jobs":         find(daybook.Finding{What: daybook.FindPastRetention, Cutoff: 1}),
+		"set-aside matches": find(daybook.Finding{What: daybook.FindMatching,
+			Filter: daybook.Filter{State: daybook.SetAside}}),
+		"running matches": find(daybook.Finding{What: daybook.FindMatching,
+			Filter: daybook.Filter{State: daybook.Running}}),
 	}
 }
 
@@ -73,15 +75,17 @@ const large = `
 		SELECT {now}, gen_random_uuid(), 1 + n % 50, -1, 'k', '{}', 'k' || n, CASE WHEN n % 10 < 8 THEN 0 ELSE n % 10 - 4 END,
 			CASE WHEN n % 10 >= 8 THEN {now} END, CASE WHEN n % 10 = 8 THEN 'failures' END, CASE WHEN n % 1000 = 1 THEN 'x' END
 		FROM generate_series(1, 60000) n;
-	INSERT INTO daybook.ready (lane, rank, run_at, seq, kind, expires_at) SELECT CASE WHEN held_by IS NULL THEN queue ELSE -queue END,
-		rank, enqueued_at, seq, kind, CASE WHEN seq % 5 = 0 THEN {now} + 1000000000 END FROM daybook.job WHERE state = 0 AND seq % 10 < 4;
-	INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome) SELECT {now} - (60000 - seq) * 100000, seq, 1, 7,
-		enqueued_at, 1 FROM daybook.job WHERE state = 0 AND seq % 10 >= 4;
+	INSERT INTO daybook.ready (lane, rank, run_at, seq, kind, expires_at)
+		SELECT CASE WHEN held_by IS NULL THEN queue ELSE -queue END, rank, enqueued_at, seq, kind,
+			CASE WHEN seq % 5 = 0 THEN {now} + 1000000000 END FROM daybook.job WHERE state = 0 AND seq % 10 < 4;
+	INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome)
+		SELECT {now} - (60000 - seq) * 100000, seq, 1, 7, enqueued_at, 1 FROM daybook.job WHERE state = 0 AND seq % 10 >= 4;
 	INSERT INTO daybook.request (key, job, fingerprint, created_at) SELECT key, id, sha256('x'), {now} FROM daybook.job;
 	INSERT INTO daybook.effect (seq, name, policy, state, generation, key, begun_at) SELECT seq, 'e', 'ask',
 		CASE WHEN seq % 1000 = 8 THEN 'open' ELSE 'done' END, 1, 'k', {now} FROM daybook.job;
 	INSERT INTO daybook.event (seq, at, what) SELECT seq, {now}, 'seen' FROM daybook.job;
-	INSERT INTO daybook.refusal (seq, generation, session, operation, at) SELECT seq, 1, id, 'complete', {now} FROM daybook.job;
+	INSERT INTO daybook.refusal (seq, generation, session, operation, at)
+		SELECT seq, 1, id, 'complete', {now} FROM daybook.job;
 	INSERT INTO daybook.progress (seq, generation, progress) SELECT seq, 1, '1' FROM daybook.job`
 
 // TestReadsOfALargeBook: no read walks a large table because it was planned
@@ -128,9 +132,9 @@ func (b *dayBook) rowsRead(tables []string) (rows []int64) {
 	b.Helper()
 	b.sql("SELECT pg_stat_force_next_flush()::text")
 	for _, table := range tables {
-		n, err := strconv.ParseInt(b.sql("SELECT (seq_tup_read + coalesce(idx_tup_fetch, 0))::text FROM pg_stat_user_tables" +
-			" WHERE relid = (SELECT c.oid FROM pg_class c WHERE c.relname = '" + table + "' AND c.relnamespace = (SELECT n.oid FROM pg_namespace n" +
-			" WHERE n.nspname = (daybook.history_place()).place))")[0], 10, 64)
+		text := b.sql(`SELECT (seq_tup_read + coalesce(idx_tup_fetch, 0))::text FROM pg_stat_user_tables
+			WHERE relname = '` + table + `' AND schemaname = (daybook.history_place()).place`)[0]
+		n, err := strconv.ParseInt(text, 10, 64)
 		b.ok(err)
 		rows = append(rows, n)
 	}
@@ -203,14 +207,16 @@ func TestRepairsPassByWhatIsHeld(t *testing.T) {
 		{daybook.FindPastRunLimit, "SELECT 1 FROM daybook.owned WHERE id = $1 FOR UPDATE"},
 		{daybook.FindPastRunLimit, "SELECT 1 FROM daybook.job WHERE id = $1 FOR SHARE"},
 		{daybook.FindPastExpiry, "SELECT 1 FROM daybook.job WHERE id = $1 FOR UPDATE"},
-		{daybook.FindPastExpiry, "SELECT 1 FROM daybook.ready WHERE seq = (SELECT seq FROM daybook.job WHERE id = $1) FOR UPDATE"},
+		{daybook.FindPastExpiry,
+			"SELECT 1 FROM daybook.ready WHERE seq = (SELECT seq FROM daybook.job WHERE id = $1) FOR UPDATE"},
 	} {
 		t.Run(fmt.Sprint(c.what, " ", c.hold), func(t *testing.T) {
 			b := newDayBook(t)
 			var ids []daybook.ID
 			for range 3 {
 				if c.what == daybook.FindPastExpiry {
-					r, err := b.Enqueue(t.Context(), daybook.Request{Queue: "q", Kind: "k", ExpiresAt: b.time().Std().Add(time.Minute)})
+					r, err := b.Enqueue(t.Context(), daybook.Request{Queue: "q", Kind: "k",
+						ExpiresAt: b.time().Std().Add(time.Minute)})
 					b.ok(err)
 					ids = append(ids, r.ID)
 				} else {

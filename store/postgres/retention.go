@@ -17,7 +17,8 @@ import (
 // their job, and is read by the time it was filed.
 const (
 	noneOpen     = `(SELECT true FROM daybook.effect e WHERE e.seq = j.seq AND e.state = 'open' LIMIT 1) IS NULL`
-	findOldOther = `SELECT j.id FROM daybook.job j WHERE j.ended_at <= $1::bigint AND j.state IN (3, 5, 6, 7) AND ` + noneOpen + `
+	findOldOther = `SELECT j.id FROM daybook.job j
+		WHERE j.ended_at <= $1::bigint AND j.state IN (3, 5, 6, 7) AND ` + noneOpen + `
 		ORDER BY j.ended_at LIMIT $2::bigint`
 	findOldRest = `SELECT j.id FROM daybook.ended_rest d
 		CROSS JOIN LATERAL (SELECT j.id FROM daybook.job j WHERE j.seq = d.seq AND ` + noneOpen + ` OFFSET 0) j
@@ -26,7 +27,8 @@ const (
 		WHERE h.from_at <= $1::bigint AND NOT h.walked ORDER BY h.from_at`
 	findOldInDay = `WITH w AS MATERIALIZED (SELECT e.seq, e.generation, e.outcome, e.filed_at FROM daybook.{day} e
 			WHERE (e.seq, e.generation) > ($1::bigint, $2::bigint) ORDER BY e.seq, e.generation LIMIT $3::bigint)
-		(SELECT w.seq, w.generation, NULL, false, (SELECT count(*) FROM w) FROM w ORDER BY w.seq DESC, w.generation DESC LIMIT 1)
+		(SELECT w.seq, w.generation, NULL, false, (SELECT count(*) FROM w) FROM w
+			ORDER BY w.seq DESC, w.generation DESC LIMIT 1)
 		UNION ALL
 		(SELECT w.seq, w.generation, j.id, w.filed_at <= $4::bigint, 0 FROM w
 			CROSS JOIN LATERAL (SELECT j.id FROM daybook.job j WHERE j.seq = w.seq AND ` + noneOpen + ` OFFSET 0) j
@@ -56,7 +58,8 @@ func (v *view) findOld(cutoff, limit int64, save func(dayWalk)) (ids []daybook.I
 	if save != nil {
 		hold = " FOR KEY SHARE"
 	}
-	err = v.planned(v.ask(findOldRest, []any{cutoff, limit}, collect), v.ask(findOldOther, []any{cutoff, limit}, collect),
+	err = v.planned(v.ask(findOldRest, []any{cutoff, limit}, collect),
+		v.ask(findOldOther, []any{cutoff, limit}, collect),
 		v.ask(findOldDays+hold, []any{cutoff}, func(row []any) error {
 			days = append(days, dayWalk{name: text(row[0]), seq: num(row[1]), generation: num(row[2])})
 			return nil
@@ -112,7 +115,8 @@ func (v *view) walkDay(d dayWalk, cutoff, limit int64, ids *[]daybook.ID, save f
 // saveWalk keeps how far a day was walked, once nobody files into it any more.
 // It waits for nobody: the next walk may keep as much.
 func (t *tx) saveWalk(d dayWalk) {
-	t.later(anyCount, "", `UPDATE daybook.history_day SET walked_seq = $2::bigint, walked_generation = $3::bigint, walked = $4::boolean
+	t.later(anyCount, "", `UPDATE daybook.history_day
+		SET walked_seq = $2::bigint, walked_generation = $3::bigint, walked = $4::boolean
 		WHERE name = (SELECT h.name FROM daybook.history_day h WHERE h.name = $1::text AND NOT h.walked
 			AND h.to_at <= daybook.clock() - 86400000000
 			AND ((h.walked_seq, h.walked_generation) < ($2, $3) OR $4) FOR NO KEY UPDATE SKIP LOCKED)`,

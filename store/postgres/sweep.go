@@ -16,8 +16,11 @@ func (t *tx) Sweep(_ context.Context, c daybook.Cutoffs, limit int) (int, error)
 		total = max(total, num(row[0]))
 		return nil
 	}
-	err := t.planned(t.ask(foldCounts, []any{int64(c.Counting), most}, count), t.ask(sweepKeys, []any{int64(c.Keys), most}, count),
-		t.ask(sweepCalls, []any{now, most}, count), t.ask(sweepSessions, []any{int64(c.Sessions), most}, count))
+	err := t.planned(
+		t.ask(foldCounts, []any{int64(c.Counting), most}, count),
+		t.ask(sweepKeys, []any{int64(c.Keys), most}, count),
+		t.ask(sweepCalls, []any{now, most}, count),
+		t.ask(sweepSessions, []any{int64(c.Sessions), most}, count))
 	return int(total), err
 }
 
@@ -50,13 +53,14 @@ const (
 			ORDER BY k.ended_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED)) RETURNING 1)
 		SELECT count(*) FROM gone`
 	sweepCalls = `WITH gone AS (DELETE FROM daybook.call WHERE id = ANY (ARRAY(SELECT c.id
-			FROM (SELECT s.n FROM daybook.session s WHERE s.ended_at <= coalesce($1::bigint, daybook.clock()) AND s.ended_at IS NOT NULL
-				ORDER BY s.ended_at OFFSET 0) s
+			FROM (SELECT s.n FROM daybook.session s
+				WHERE s.ended_at <= coalesce($1::bigint, daybook.clock()) AND s.ended_at IS NOT NULL ORDER BY s.ended_at OFFSET 0) s
 			CROSS JOIN LATERAL (SELECT c.id FROM daybook.call c WHERE c.session = s.n OFFSET 0 FOR UPDATE SKIP LOCKED) c
 			LIMIT $2::bigint)) RETURNING 1)
 		SELECT count(*) FROM gone`
 	sweepSessions = `WITH gone AS (DELETE FROM daybook.session WHERE n = ANY (ARRAY(SELECT s.n FROM daybook.session s
-			WHERE s.ended_at <= $1::bigint AND s.ended_at IS NOT NULL AND s.n <> ALL (ARRAY(SELECT DISTINCT o.session FROM daybook.owned o))
+			WHERE s.ended_at <= $1::bigint AND s.ended_at IS NOT NULL
+				AND s.n <> ALL (ARRAY(SELECT DISTINCT o.session FROM daybook.owned o))
 				AND (SELECT true FROM daybook.call c WHERE c.session = s.n LIMIT 1) IS NULL
 			ORDER BY s.ended_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED)) RETURNING 1)
 		SELECT count(*) FROM gone`

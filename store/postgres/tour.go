@@ -38,6 +38,7 @@ type tour struct {
 	of     *tours
 	wanted map[string]bool
 	always bool // look for queues each time
+	begun  bool // this call began with the first queue
 }
 
 // begin is nil for a call that asks all its queues: they are few, or fewer than
@@ -72,42 +73,61 @@ func (t *tour) next() (queues []string) {
 	return queues
 }
 
-// look looks for queues with something due: a page now and then, and all pages
-// when few queues are left.
-func (t *tour) look(x *tx) error {
-	few, rested := t.state()
-	if !rested {
-		return nil
-	}
-	if !few {
-		_, err := t.page(x)
-		return err
-	}
-	t.of.restart()
-	for few {
-		ended, err := t.page(x)
-		if err != nil || ended {
-			return err
+// claim asks the queues of the list. When it was too old and they have nothing,
+// it asks those that a look over all queues finds.
+func (t *tour) claim(x *tx, c claiming) (a answer, err error) {
+	all, err := t.look(x)
+	for err == nil {
+		c.queues = t.next()
+		a, err = x.claimFrom(c)
+		if err != nil || a.head == nil {
+			break
 		}
-		few, _ = t.state()
+		more := t.end(c, a)
+		if a.more = more || len(a.jobs) < c.limit && !all; len(a.jobs) > 0 || all {
+			break
+		}
+		if all, err = t.page(x); all && !t.begun {
+			t.restart() // the pages before were another call's
+			all = false
+		}
 	}
-	return nil
+	a.more = a.more && len(a.jobs) > 0
+	return a, err
 }
 
-// state tells whether few queues are left, and whether a page may be looked at.
-func (t *tour) state() (few, rested bool) {
-	few = len(t.next()) < tourFrom
+// look looks for queues with something due: a page now and then, and from the
+// first queue on until there are enough when few are left. It tells whether it
+// looked at all.
+func (t *tour) look(x *tx) (all bool, err error) {
+	left := len(t.next())
+	switch {
+	case left > 0 && !t.rested(left):
+		return false, nil
+	case left >= tourFrom:
+		_, err := t.page(x)
+		return false, err
+	}
+	t.restart()
+	for left < tourFrom && !all && err == nil {
+		all, err = t.page(x)
+		left = len(t.next())
+	}
+	return all, err
+}
+
+// rested tells whether a page may be looked at while so many queues are left.
+func (t *tour) rested(left int) bool {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
-	rested = t.always || few && t.of.cost < tourCheap || time.Since(t.of.ended) >= tourShare*t.of.cost
-	return few, rested
+	return t.always || left < tourFrom && t.of.cost < tourCheap || time.Since(t.of.ended) >= tourShare*t.of.cost
 }
 
 // restart begins anew with the first queue.
-func (s *tours) restart() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.after, s.round = 0, 0
+func (t *tour) restart() {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	t.of.after, t.of.round, t.begun = 0, 0, true
 }
 
 // page looks at the next queues that have anything waiting. ended says that
@@ -179,5 +199,5 @@ func (t *tour) end(c claiming, a answer) (more bool) {
 		}
 	}
 	t.of.due = append(rest, behind...)
-	return more && len(a.jobs) > 0
+	return more
 }

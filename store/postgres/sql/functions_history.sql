@@ -4,7 +4,8 @@
 
 -- Where the history is: the schema's name and the table's number.
 CREATE OR REPLACE FUNCTION daybook.history_place(OUT place text, OUT parent oid) LANGUAGE sql STABLE
-AS $$ SELECT n.nspname::text, t.typrelid FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+AS $$ SELECT n.nspname::text, t.typrelid
+    FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
     WHERE t.oid = pg_typeof(NULL::daybook.ended)::oid $$;
 
 -- Lets one at a time change the history's partitions: whether that is this
@@ -12,11 +13,10 @@ AS $$ SELECT n.nspname::text, t.typrelid FROM pg_catalog.pg_type t JOIN pg_catal
 CREATE OR REPLACE FUNCTION daybook.keeps_history() RETURNS boolean LANGUAGE sql VOLATILE
 AS $$ SELECT pg_try_advisory_xact_lock(20012, (parent::bigint % 2147483647)::int) FROM daybook.history_place() $$;
 
--- Makes the partition for the day of a time, and tells whether there is one now;
--- NULL when somebody else is at it.
--- A day that has rows in ended_rest already stays there. Attaching reads all of
--- ended_rest, and nobody can read the history meanwhile: none is attached while
--- that isn't small.
+-- Makes the partition for the day of a time, and tells whether there is one now,
+-- or NULL when somebody else is at it. A day that has rows in ended_rest already
+-- stays there. Attaching a partition reads all of ended_rest, and nobody can read
+-- the history meanwhile: there is none while that isn't small.
 CREATE OR REPLACE FUNCTION daybook.make_day(at bigint) RETURNS boolean LANGUAGE plpgsql SET lock_timeout = '100ms'
 AS $$
 DECLARE
@@ -74,12 +74,14 @@ BEGIN
         RETURN 0;
     END IF;
     EXECUTE format('LOCK TABLE %I.%I IN SHARE ROW EXCLUSIVE MODE', place, day_name);
-    EXECUTE format('INSERT INTO %1$I.ended (filed_at, seq, generation, session, claimed_at, outcome, through, ended_at, started_at,
-            first, count, worker, why, error, error_kind, trace, cut, result)
-        SELECT $1, e.seq, e.generation, e.session, e.claimed_at, e.outcome, e.through, coalesce(e.ended_at, e.filed_at), e.started_at,
-            e.first, e.count, e.worker, e.why, e.error, e.error_kind, e.trace, e.cut, e.result
-        FROM (SELECT j.seq FROM %1$I.job j WHERE j.seq BETWEEN (SELECT min(seq) FROM %1$I.%2$I) AND (SELECT max(seq) FROM %1$I.%2$I)
-            OFFSET 0) j CROSS JOIN LATERAL (SELECT * FROM %1$I.%2$I e WHERE e.seq = j.seq OFFSET 0) e',
+    EXECUTE format('INSERT INTO %1$I.ended (filed_at, seq, generation, session, claimed_at, outcome, through,
+            ended_at, started_at, first, count, worker, why, error, error_kind, trace, cut, result)
+        SELECT $1, e.seq, e.generation, e.session, e.claimed_at, e.outcome, e.through,
+            coalesce(e.ended_at, e.filed_at), e.started_at, e.first, e.count, e.worker, e.why, e.error, e.error_kind,
+            e.trace, e.cut, e.result
+        FROM (SELECT j.seq FROM %1$I.job j
+            WHERE j.seq BETWEEN (SELECT min(seq) FROM %1$I.%2$I) AND (SELECT max(seq) FROM %1$I.%2$I) OFFSET 0) j
+        CROSS JOIN LATERAL (SELECT * FROM %1$I.%2$I e WHERE e.seq = j.seq OFFSET 0) e',
         place, day_name) USING now;
     GET DIAGNOSTICS carried = ROW_COUNT;
     EXECUTE format('DROP TABLE %I.%I', place, day_name);

@@ -210,7 +210,8 @@ DECLARE
     begun    timestamptz;
     gap_time interval := '0';
 BEGIN
-    PERFORM daybook.claims_shared();
+    -- A call that is being made already has to end first; NULL is no call.
+    PERFORM daybook.claims_shared(), pg_advisory_xact_lock(20013, hashtext(call::text));
     now_at := coalesce(now_at, daybook.clock());
     SELECT w.* INTO s FROM daybook.session w WHERE w.id = session;
     IF incarnation IS NULL THEN
