@@ -56,7 +56,7 @@ func (t *tx) claim(c claiming) (answer, error) {
 // claimFrom makes one call to all the queues.
 func (t *tx) claimFrom(c claiming) (answer, error) {
 	look := t.s.marks.begin(c, t.s.opts.Now != nil)
-	a, err := t.ask(c, look.hints)
+	a, err := t.askFor(c, look.hints)
 	look.end(a)
 	if err == nil && a.head != nil && t.at == 0 {
 		t.at = daybook.Time(a.head.Now)
@@ -94,7 +94,7 @@ type header struct {
 	last string // the kind read last
 }
 
-func (t *tx) ask(c claiming, m hints) (a answer, err error) {
+func (t *tx) askFor(c claiming, m hints) (a answer, err error) {
 	var kinds any
 	if len(c.kinds) > 0 {
 		kinds = c.kinds

@@ -484,9 +484,9 @@ func TestClaimSuspectsAtOnce(t *testing.T) {
 	r := daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Limit: 1}
 	second := make(chan int, 1)
 	h.write(func(t *tx) error {
-		r := r
-		r.Call = daybook.NewID()
-		got, plain, err := t.ClaimSet(h.Context(), r)
+		first := r
+		first.Call = daybook.NewID()
+		got, plain, err := t.ClaimSet(h.Context(), first)
 		if err != nil || !plain || len(got.Jobs) != 1 {
 			h.Fatalf("%d jobs, plain %v, %v", len(got.Jobs), plain, err)
 		}

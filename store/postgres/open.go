@@ -51,6 +51,7 @@ const (
 type Store struct {
 	schema schema
 	opts   Options
+	ladder ladder
 	pool   *pgxpool.Pool // the book's own short transactions
 	txs    *pgxpool.Pool // ClaimTx
 	where  string        // host, port and database, without secrets
@@ -107,7 +108,7 @@ func newStore(url string, o Options) (*Store, error) {
 	if o.Conns < ConnsMin {
 		return nil, daybook.Invalid("conns", "wants at least %d, so that renewals have one, got %d", ConnsMin, o.Conns)
 	}
-	s := &Store{schema: schema(o.Schema), opts: o}
+	s := &Store{schema: schema(o.Schema), opts: o, ladder: steps}
 	var err error
 	if s.pool, err = s.connect(url, o.Conns); err != nil {
 		return nil, err

@@ -44,8 +44,11 @@ func (s schema) quoted() string { return pgx.Identifier{string(s)}.Sanitize() }
 
 // checkSchema holds a schema's name to PostgreSQL's limit.
 func checkSchema(name string) error {
-	if name == "" || len(name) > 63 || strings.ContainsRune(name, 0) {
+	switch {
+	case name == "" || len(name) > 63 || strings.ContainsRune(name, 0):
 		return daybook.Invalid("schema", "wants 1–63 bytes, got %d", len(name))
+	case strings.Contains(name, "$$"):
+		return daybook.Invalid("schema", "can't have $$ in it: the functions' text is between such")
 	}
 	return nil
 }

@@ -13,11 +13,10 @@ type tours struct {
 	mu    sync.Mutex
 	due   []string // the next one first
 	known map[string]bool
-	after int64         // the last queue's number of the page before
-	cost  time.Duration // of the page before
-	round time.Duration // of the pages since the first queue
-	whole time.Duration // of all pages, when that was last known
-	ended time.Time     // the page before
+	after int64         // where the next page begins that is looked at now and then
+	cost  time.Duration // of the last page
+	ended time.Time     // the last page
+	whole time.Duration // what all pages cost, when that was last known
 }
 
 const (
@@ -37,8 +36,9 @@ const (
 type tour struct {
 	of     *tours
 	wanted map[string]bool
-	always bool // look for queues each time
-	begun  bool // this call began with the first queue
+	always bool          // look for queues each time
+	after  int64         // where this call's own look over all queues has come
+	cost   time.Duration // of it
 }
 
 // begin is nil for a call that asks all its queues: they are few, or fewer than
@@ -84,36 +84,44 @@ func (t *tour) claim(x *tx, c claiming) (a answer, err error) {
 			break
 		}
 		more := t.end(c, a)
-		if a.more = more || len(a.jobs) < c.limit && !all; len(a.jobs) > 0 || all {
+		a.more = len(a.jobs) > 0 && (more || len(a.jobs) < c.limit && !all)
+		if len(a.jobs) > 0 || all {
 			break
 		}
-		if all, err = t.page(x); all && !t.begun {
-			t.restart() // the pages before were another call's
-			all = false
-		}
+		all, err = t.more(x)
 	}
-	a.more = a.more && len(a.jobs) > 0
 	return a, err
 }
 
-// look looks for queues with something due: a page now and then, and from the
-// first queue on until there are enough when few are left. It tells whether it
-// looked at all.
+// look looks for queues with something due: a page now and then, and when few
+// are left, from the first on until there are enough. It tells whether it looked
+// at all.
 func (t *tour) look(x *tx) (all bool, err error) {
 	left := len(t.next())
 	switch {
 	case left > 0 && !t.rested(left):
 		return false, nil
 	case left >= tourFrom:
-		_, err := t.page(x)
+		after, err := t.page(x, t.of.place())
+		t.of.move(after)
 		return false, err
 	}
-	t.restart()
 	for left < tourFrom && !all && err == nil {
-		all, err = t.page(x)
+		all, err = t.more(x)
 		left = len(t.next())
 	}
 	return all, err
+}
+
+// more takes this call's look over all queues a page further.
+func (t *tour) more(x *tx) (all bool, err error) {
+	if t.after, err = t.page(x, t.after); err != nil || t.after != 0 {
+		return false, err
+	}
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	t.of.whole = t.cost
+	return true, nil
 }
 
 // rested tells whether a page may be looked at while so many queues are left.
@@ -123,54 +131,56 @@ func (t *tour) rested(left int) bool {
 	return t.always || left < tourFrom && t.of.cost < tourCheap || time.Since(t.of.ended) >= tourShare*t.of.cost
 }
 
-// restart begins anew with the first queue.
-func (t *tour) restart() {
-	t.of.mu.Lock()
-	defer t.of.mu.Unlock()
-	t.of.after, t.of.round, t.begun = 0, 0, true
+func (s *tours) place() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.after
 }
 
-// page looks at the next queues that have anything waiting. ended says that
-// they were the last; the next page begins anew.
-func (t *tour) page(x *tx) (ended bool, err error) {
-	t.of.mu.Lock()
-	after := t.of.after
-	t.of.mu.Unlock()
+func (s *tours) move(after int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.after = after
+}
+
+// page looks at the queues after a place that have anything waiting. It answers
+// where to go on; 0 is that these were the last.
+func (t *tour) page(x *tx, after int64) (next int64, err error) {
 	begun := time.Now()
 	var found []string
 	err = x.rows("SELECT lane, name FROM daybook.due_queues($1::int, $2::int, $3::bigint)",
 		[]any{after, int64(tourPage), x.nowOrNull()}, func(row []any) error {
 			if row[1] == nil {
-				after = num(row[0])
-				return nil
+				next = num(row[0])
+			} else {
+				found = append(found, text(row[1]))
 			}
-			found = append(found, text(row[1]))
 			return nil
 		})
-	if err != nil {
-		return false, err
-	}
-	t.of.mu.Lock()
-	defer t.of.mu.Unlock()
-	t.of.after, t.of.ended = after, time.Now()
-	t.of.cost = t.of.ended.Sub(begun)
-	if t.of.round += t.of.cost; after == 0 {
-		t.of.whole, t.of.round = t.of.round, 0
-	}
-	if t.of.known == nil {
-		t.of.known = map[string]bool{}
+	cost := time.Since(begun)
+	t.cost += cost
+	t.of.add(found, cost)
+	return next, err
+}
+
+// add puts queues on the list that have something due.
+func (s *tours) add(found []string, cost time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cost, s.ended = cost, time.Now()
+	if s.known == nil {
+		s.known = map[string]bool{}
 	}
 	for _, q := range found {
-		if !t.of.known[q] {
-			t.of.known[q] = true
-			t.of.due = append(t.of.due, q)
+		if !s.known[q] {
+			s.known[q] = true
+			s.due = append(s.due, q)
 		}
 	}
-	return after == 0, nil
 }
 
 // end puts the queues that were asked behind the others, and drops those that
-// had nothing; the next page finds them again. It tells whether others wait.
+// had nothing; the next look finds them again. It tells whether others are left.
 func (t *tour) end(c claiming, a answer) (more bool) {
 	gave := make(map[string]bool, len(a.jobs))
 	for i := range a.jobs {

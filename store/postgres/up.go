@@ -22,6 +22,14 @@ import (
 //go:embed sql
 var scripts embed.FS
 
+// ladder is the scripts and the version that they lead to.
+type ladder struct {
+	files fs.FS
+	top   int
+}
+
+var steps = ladder{scripts, Version}
+
 // Version is the schema's version that this program writes, and oldestVersion
 // the oldest that it can work on. A newer schema says itself which programs may
 // stay (SettingOldest), so that workers can be replaced one by one.
@@ -51,6 +59,10 @@ func Up(ctx context.Context, url string, o Options, tell func(string)) (Status, 
 		return Status{}, err
 	}
 	defer s.Close()
+	return s.up(ctx, tell)
+}
+
+func (s *Store) up(ctx context.Context, tell func(string)) (Status, error) {
 	if tell == nil {
 		tell = func(string) {}
 	}
@@ -106,7 +118,7 @@ func (s *Store) upgradeOnce(ctx context.Context, conn *pgx.Conn, tell func(strin
 		return false, err
 	}
 	have, err := s.version(ctx, tx)
-	if err != nil || have >= Version {
+	if err != nil || have >= s.ladder.top {
 		return true, err
 	}
 	script, err := s.script(have + 1)
@@ -117,17 +129,17 @@ func (s *Store) upgradeOnce(ctx context.Context, conn *pgx.Conn, tell func(strin
 	if _, err := tx.Exec(ctx, script, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return false, err
 	}
-	return have+1 == Version, tx.Commit(ctx)
+	return have+1 == s.ladder.top, tx.Commit(ctx)
 }
 
 // script is all that takes the schema to a version.
 func (s *Store) script(version int) (string, error) {
-	names, err := fs.Glob(scripts, fmt.Sprintf("sql/%03d_*.sql", version))
+	names, err := fs.Glob(s.ladder.files, fmt.Sprintf("sql/%03d_*.sql", version))
 	if err != nil {
 		return "", err
 	}
-	if version == Version {
-		functions, err := fs.Glob(scripts, "sql/functions_*.sql")
+	if version == s.ladder.top {
+		functions, err := fs.Glob(s.ladder.files, "sql/functions_*.sql")
 		if err != nil {
 			return "", err
 		}
@@ -138,7 +150,7 @@ func (s *Store) script(version int) (string, error) {
 		fmt.Fprintf(&b, "CREATE SCHEMA IF NOT EXISTS %s;\n", s.schema.quoted())
 	}
 	for _, name := range names {
-		text, err := scripts.ReadFile(name)
+		text, err := fs.ReadFile(s.ladder.files, name)
 		if err != nil {
 			return "", err
 		}
@@ -148,11 +160,11 @@ func (s *Store) script(version int) (string, error) {
 	if s.opts.Now != nil {
 		b.WriteString(s.schema.in(shiftedClock))
 	}
-	fmt.Fprintf(&b, s.schema.in(`INSERT INTO daybook.setting (name, value) VALUES ('%s', '%d'), ('%s', '%d')
-		ON CONFLICT (name) DO UPDATE SET value = excluded.value;`), daybook.SettingSchema, version, settingOldest, oldestVersion)
+	put := "INSERT INTO daybook.setting (name, value) VALUES ('%s', '%v') ON CONFLICT (name) DO UPDATE SET value = excluded.value;\n"
+	b.WriteString(s.schema.in(fmt.Sprintf(put+put, daybook.SettingSchema, version, settingOldest, oldestVersion)))
 	if version == 1 {
-		fmt.Fprintf(&b, s.schema.in(`INSERT INTO daybook.setting (name, value) VALUES ('%s', '%s') ON CONFLICT DO NOTHING;`),
-			daybook.SettingCreated, daybook.At(time.Now()))
+		b.WriteString(s.schema.in(fmt.Sprintf("INSERT INTO daybook.setting (name, value) VALUES ('%s', '%s') ON CONFLICT DO NOTHING;\n",
+			daybook.SettingCreated, daybook.At(time.Now()))))
 	}
 	return b.String(), nil
 }
@@ -171,7 +183,7 @@ func Script(o Options) (string, error) {
 	if err := checkSchema(o.Schema); err != nil {
 		return "", err
 	}
-	s := &Store{schema: schema(o.Schema), opts: o}
+	s := &Store{schema: schema(o.Schema), opts: o, ladder: steps}
 	var all []string
 	for v := 1; v <= Version; v++ {
 		text, err := s.script(v)
