@@ -1,5 +1,5 @@
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 fmt: ## format the code
 	gofmt -w .
 vet: ## look for mistakes that compile
@@ -20,8 +20,9 @@ demo: ## run the demo: kills, pauses and redeliveries, then the verdict
 	go run ./cmd/daybook demo
 mutate: ## take guards out one at a time; a test must fail for each
 	go run ./internal/mutate
-bench: ## measure beside the bare drivers and other systems
+bench: ## measure on SQLite beside the bare driver and River
 	go -C bench run . -sqlite
+peers: ## measure on PostgreSQL beside the raw limit and six other systems
 	go -C bench run .
 memory: ## peak memory of a large enqueue beside a small one
 	go test -count=1 -v -run Memory ./cmd/daybook

@@ -128,7 +128,7 @@ func TestCIRunsWhatTheReadmeSays(t *testing.T) {
 
 // TestMakefile: a target is one line, so that anyone can read what it runs.
 func TestMakefile(t *testing.T) {
-	target := regexp.MustCompile(`^([a-z]+):.*## .+`)
+	target := regexp.MustCompile(`^([a-z-]+):.*## .+`)
 	recipes, name := map[string]int{}, ""
 	for n, line := range strings.Split(page(t, "Makefile"), "\n") {
 		switch {
@@ -141,7 +141,8 @@ func TestMakefile(t *testing.T) {
 			recipes[name] = 0
 		}
 	}
-	for _, want := range strings.Fields("help fmt vet test race conform gen demo mutate bench memory fuzz") {
+	for _, want := range strings.Fields("help fmt vet test race conform postgres test-matrix gen demo mutate bench peers memory "+
+		"fuzz") {
 		if recipes[want] != 1 {
 			t.Errorf("Makefile: target %s has %d lines, want one, and a word of help behind ##", want, recipes[want])
 		}

@@ -7,7 +7,8 @@ import (
 )
 
 // completeJobs answers the time and which of the jobs are missing.
-const completeJobs = `SELECT now_at, missing FROM daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[], $3::bigint[],
+const completeJobs = `SELECT now_at, missing FROM daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[],
+	$3::bigint[],
 	$4::text[], true, $5::bigint)`
 
 // Complete moves a session's successes from owned to ended as one set, and

@@ -114,7 +114,8 @@ func TestLossyFailover(t *testing.T) {
 	if len(again) != 1 || again[0].ID != lost.ID || again[0].Generation != daybook.GenerationStep {
 		t.Fatalf("claimed %v, want job %s at generation %d", again, lost.ID, daybook.GenerationStep)
 	}
-	if _, err := after.Complete(t.Context(), lost.ID, ownerOf(lost), nil); daybook.CodeOf(err) != daybook.CodeFenced {
+	_, err = after.Complete(t.Context(), lost.ID, ownerOf(lost), nil)
+	if daybook.CodeOf(err) != daybook.CodeFenced {
 		t.Errorf("the handler of the lost claim: got %v, want fenced", err)
 	}
 	complete(t, after, first)
@@ -147,7 +148,8 @@ func TestLoadedElsewhere(t *testing.T) {
 	psql(t, url, "UPDATE daybook.setting SET value = '1' WHERE name = 'cluster'")
 	reopened(t, url)
 	reopened(t, url)
-	if got := claimed(t, book, session(t, book, time.Minute), 1); len(got) != 1 || got[0].Generation != daybook.GenerationStep {
+	got := claimed(t, book, session(t, book, time.Minute), 1)
+	if len(got) != 1 || got[0].Generation != daybook.GenerationStep {
 		t.Errorf("claimed %v, want generation %d", got, daybook.GenerationStep)
 	}
 	healthy(t, book)

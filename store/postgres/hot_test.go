@@ -201,9 +201,15 @@ func (h *hot) enqueueIsPure(jobs []daybook.NewJob, now daybook.Time) {
 	}
 }
 
+// empty leaves nothing to be checked: the book isn't whole any more, or large.
+func (h *hot) empty() {
+	h.sql("TRUNCATE daybook.job, daybook.ready, daybook.outbox")
+}
+
 // TestEnqueueHundredThousand is the largest call that the book takes.
 func TestEnqueueHundredThousand(t *testing.T) {
 	h := newHot(t, Options{})
+	defer h.empty()
 	requests := make([]daybook.Request, 100_000)
 	for i := range requests {
 		requests[i] = daybook.Request{Queue: "q", Kind: "k"}
@@ -563,7 +569,7 @@ func TestClaimManyQueues(t *testing.T) {
 // TestDueQueues looks for queues page by page, past held, later and gone jobs.
 func TestDueQueues(t *testing.T) {
 	h := newHot(t, Options{})
-	defer h.sql("TRUNCATE daybook.job, daybook.ready, daybook.outbox") // it isn't whole any more
+	defer h.empty()
 	var requests []daybook.Request
 	for q := range 30 {
 		r := daybook.Request{Queue: fmt.Sprintf("q%02d", q), Kind: "k"}

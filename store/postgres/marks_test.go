@@ -216,7 +216,7 @@ func TestMarksFailedCommit(t *testing.T) {
 // TestMarksUnderSnapshot: while somebody holds an old snapshot, claims don't walk
 // over what was claimed since, not even those of a queue that ran empty.
 func TestMarksUnderSnapshot(t *testing.T) {
-	const rounds = 20
+	const rounds = 10
 	h := newHot(t, Options{})
 	holder := dial(t, pgtest.SharedURL(t))
 	held, err := holder.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})

@@ -64,7 +64,7 @@ func (s *Store) makeDays(ctx context.Context, now daybook.Time) error {
 			return err
 		}
 		if !made && n == 1 {
-			return daybook.Fail(daybook.CodeBusy, "the history of %.10s has no partition: ended_rest has rows of it, or too many", day)
+			return daybook.Fail(daybook.CodeBusy, "the history of %.10s has no partition: ended_rest is in its way", day)
 		}
 	}
 	return nil

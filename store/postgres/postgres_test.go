@@ -68,7 +68,8 @@ func openBook(t *testing.T, url, schema string, o Options) *daybook.Book {
 // drop takes a book away, in pieces that fit a server's table of locks.
 func drop(t *testing.T, url, name string) {
 	t.Helper()
-	if _, err := pgtest.Psql(url, "SET client_min_messages = error; DROP SCHEMA "+schema(name).quoted()+" CASCADE"); err != nil {
+	_, err := pgtest.Psql(url, "SET client_min_messages = error; DROP SCHEMA "+schema(name).quoted()+" CASCADE")
+	if err != nil {
 		t.Log(err) // a server that the test has killed
 	}
 }

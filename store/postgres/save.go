@@ -69,7 +69,8 @@ func (t *tx) leave(c daybook.Change, queue int64) {
 			lane(queue, c.Was), rank(c.Was.Priority), int64(c.Was.RunAt), c.Was.Ref, c.Was.Generation)
 	case c.Was.State == daybook.Running && c.Now.State != daybook.Running:
 		session, value := sessionNumber("$3", c.Was.Session)
-		t.later(1, "running jobs", "DELETE FROM daybook.owned WHERE id = $1::text::uuid AND generation = $2::bigint AND session = "+
+		t.later(1, "running jobs", "DELETE FROM daybook.owned WHERE id = $1::text::uuid AND generation = $2::bigint"+
+			" AND session = "+
 			session, c.Was.ID.String(), c.Was.Generation, value)
 	}
 }
@@ -81,7 +82,8 @@ func (t *tx) saveClaim(c daybook.Change, queue int64) {
 	if now.Timeout != daybook.TimeoutDefault {
 		deadline = int64(now.Deadline())
 	}
-	t.later(1, "running jobs", `INSERT INTO daybook.owned (id, seq, generation, session, claimed_at, queue, granted, suspect,
+	t.later(1, "running jobs", `INSERT INTO daybook.owned (id, seq, generation, session, claimed_at, queue, granted,
+		suspect,
 		ledger, deadline) VALUES ($1::text::uuid, $2::bigint, $3::bigint, `+session+`, $5::bigint, $6::int, $7::int,
 		$8::boolean, $9::boolean, $10::bigint)`, now.ID.String(), now.Ref, now.Generation, value, int64(now.ClaimedAt),
 		queue, now.GrantedAt, now.Suspect(), hasEffects(c), deadline)
@@ -110,7 +112,8 @@ func (t *tx) saveJob(c daybook.Change) {
 	}
 	t.later(1, "jobs", `UPDATE daybook.job SET state = $1::smallint, run_at = $2::bigint, expires_at = $3::bigint,
 		generation = $4::bigint, failures = $5::int, crashes = $6::int, first_claimed_at = $7::bigint, ended_at = $8::bigint,
-		reason = $9::text, held_by = $10::text, result = $11::text WHERE seq = $12::bigint AND state = $13::smallint AND `+guard,
+		reason = $9::text, held_by = $10::text, result = $11::text WHERE seq = $12::bigint AND state = $13::smallint AND
+			`+guard,
 		slowCode(now.State), int64(now.RunAt), null(now.ExpiresAt), now.Generation, nullInt(int64(now.Failures)),
 		nullInt(int64(now.Crashes)), null(now.FirstClaimedAt), null(now.EndedAt), nullText(now.Reason), nullText(now.HeldBy),
 		nullJSON(now.Result), was.Ref, slowCode(was.State), was.Generation)
@@ -139,7 +142,8 @@ func (t *tx) saveArrival(c daybook.Change, queue int64) error {
 	if j.MaxFailures != daybook.MaxFailuresDefault {
 		most = int64(j.MaxFailures)
 	}
-	seq, err := t.one(`INSERT INTO daybook.job (id, queue, kind, rank, state, run_at, max_failures, set_aside_lost, timeout,
+	seq, err := t.one(`INSERT INTO daybook.job (id, queue, kind, rank, state, run_at, max_failures, set_aside_lost,
+		timeout,
 		enqueued_at, expires_at, key, ended_at, reason, held_by, origin, args) VALUES ($1::text::uuid, $2::int, $3::text,
 		$4::smallint, $5::smallint, $6::bigint, $7::int, $8::boolean, $9::bigint, $10::bigint, $11::bigint, $12::text,
 		$13::bigint, $14::text, $15::text, $16::text, $17::text) ON CONFLICT DO NOTHING RETURNING seq`,
@@ -166,9 +170,11 @@ func (t *tx) saveBeside(c daybook.Change) {
 		t.saveAttempt(c)
 	}
 	if e := c.Effect; e != nil {
-		t.later(1, "effects", `INSERT INTO daybook.effect (seq, name, policy, state, generation, round, key, begun_at, ended_at,
+		t.later(1, "effects", `INSERT INTO daybook.effect (seq, name, policy, state, generation, round, key, begun_at,
+			ended_at,
 			settled_by, doubled, result) VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bigint, $6::int, $7::text,
-			$8::bigint, $9::bigint, $10::text, $11::boolean, $12::text) ON CONFLICT (seq, name) DO UPDATE SET state = excluded.state,
+			$8::bigint, $9::bigint, $10::text, $11::boolean, $12::text) ON CONFLICT (seq, name) DO UPDATE SET state =
+				excluded.state,
 			generation = excluded.generation, begun_at = excluded.begun_at, ended_at = excluded.ended_at,
 			settled_by = excluded.settled_by, doubled = excluded.doubled, result = excluded.result`,
 			c.Was.Ref, e.Name, string(e.Policy), string(e.State), e.Generation, int64(e.Round), e.Key, int64(e.BegunAt),
@@ -201,8 +207,10 @@ func (t *tx) saveAttempt(c daybook.Change) {
 	if a.Through != a.Generation {
 		through = a.Through
 	}
-	t.later(1, "attempts", `INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, through, started_at,
-		first, count, worker, why, error, error_kind, trace, cut, result) VALUES ($1::bigint, $2::bigint, $3::bigint, `+session+`,
+	t.later(1, "attempts", `INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, through,
+		started_at,
+		first, count, worker, why, error, error_kind, trace, cut, result) VALUES ($1::bigint, $2::bigint, $3::bigint,
+			`+session+`,
 		$5::bigint, $6::smallint, $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::text, $12::text, $13::text, $14::text,
 		$15::text, $16::boolean, $17::text)`, int64(a.EndedAt), c.Was.Ref, a.Generation, value, int64(a.ClaimedAt),
 		outcomeCode(a.Outcome), through, null(a.StartedAt), nullInt(a.First), nullInt(a.Count), workerOf(a), nullText(a.Why),
@@ -228,10 +236,12 @@ func errorText(p *daybook.Problem) any {
 func (t *tx) SaveOwned(_ context.Context, jobs []daybook.Job) error {
 	for _, j := range jobs {
 		session, value := sessionNumber("$3", j.Session)
-		t.later(1, "running jobs", "UPDATE daybook.owned SET started_at = $4::bigint WHERE id = $1::text::uuid AND generation = $2::bigint AND session = "+
+		t.later(1, "running jobs", "UPDATE daybook.owned SET started_at = $4::bigint WHERE id = $1::text::uuid"+
+			" AND generation = $2::bigint AND session = "+
 			session, j.ID.String(), j.Generation, value, null(j.StartedAt))
 		if j.Progress != nil {
-			t.later(1, "progress", `INSERT INTO daybook.progress (seq, generation, progress) VALUES ($1::bigint, $2::bigint, $3::text)
+			t.later(1, "progress", `INSERT INTO daybook.progress (seq, generation, progress) VALUES ($1::bigint, $2::bigint,
+				$3::text)
 				ON CONFLICT (seq) DO UPDATE SET generation = excluded.generation, progress = excluded.progress`,
 				j.Ref, j.Generation, string(j.Progress))
 		}
@@ -244,7 +254,8 @@ func (t *tx) SaveRefusals(_ context.Context, refusals []daybook.Refusal) error {
 	for _, r := range refusals {
 		t.later(anyCount, "", `INSERT INTO daybook.refusal (seq, generation, session, operation, at, said)
 			SELECT seq, $2::bigint, $3::text::uuid, $4::text, $5::bigint, $6::text FROM daybook.job WHERE id = $1::text::uuid
-			ON CONFLICT DO NOTHING`, r.Job.String(), r.Generation, r.Session.String(), r.Operation, int64(r.At), nullText(r.Said))
+			ON CONFLICT DO NOTHING`, r.Job.String(), r.Generation, r.Session.String(), r.Operation, int64(r.At),
+			nullText(r.Said))
 	}
 	return nil
 }

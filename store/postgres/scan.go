@@ -129,7 +129,8 @@ const jobColumns = `j.seq, j.id, q.name, j.kind, j.rank, j.state, coalesce(j.run
 	j.first_claimed_at, j.ended_at, j.reason, j.held_by, j.origin,
 	o.generation, o.session, o.claimed_at, o.granted, o.started_at, o.cancel_requested_at, s.id, s.worker, s.expires_at,
 	d.generation, d.claimed_at, d.ended_at,
-	(SELECT string_agg(e.name || ' ' || e.state, ',' ORDER BY e.name COLLATE "C") FROM daybook.effect e WHERE e.seq = j.seq)`
+	(SELECT string_agg(e.name || ' ' || e.state, ',' ORDER BY e.name COLLATE "C") FROM daybook.effect e WHERE e.seq =
+		j.seq)`
 
 const jobWidth = 34
 
@@ -139,7 +140,8 @@ const jobJoins = ` JOIN daybook.queue q ON q.n = j.queue
 	LEFT JOIN daybook.session s ON s.n = o.session
 	LEFT JOIN LATERAL (SELECT w.generation, w.claimed_at, coalesce(w.ended_at, w.filed_at) AS ended_at, w.result
 		FROM daybook.ended w WHERE w.seq = j.seq AND w.outcome = 1 AND j.state = 0 AND o.id IS NULL
-		AND NOT EXISTS (SELECT 1 FROM daybook.ready r WHERE r.lane = CASE WHEN j.held_by IS NULL THEN j.queue ELSE -j.queue END
+		AND NOT EXISTS (SELECT 1 FROM daybook.ready r WHERE r.lane = CASE WHEN j.held_by IS NULL THEN j.queue ELSE -j.queue
+			END
 			AND r.rank = j.rank AND r.run_at = coalesce(j.run_at, j.enqueued_at) AND r.seq = j.seq)
 		ORDER BY w.generation DESC LIMIT 1) d ON true`
 
@@ -162,8 +164,9 @@ func slowCode(s daybook.State) int64 {
 
 // scanJob reads jobColumns.
 func scanJob(row []any) (daybook.Job, error) {
-	j := daybook.Job{Ref: num(row[0]), ID: id(row[1]), Queue: text(row[2]), Kind: text(row[3]), Priority: priority(num(row[4])),
-		State: daybook.Waiting, RunAt: at(row[6]), MaxFailures: daybook.MaxFailuresDefault, OnLost: daybook.LostRetry,
+	j := daybook.Job{Ref: num(row[0]), ID: id(row[1]), Queue: text(row[2]), Kind: text(row[3]),
+		Priority: priority(num(row[4])),
+		State:    daybook.Waiting, RunAt: at(row[6]), MaxFailures: daybook.MaxFailuresDefault, OnLost: daybook.LostRetry,
 		Timeout: daybook.TimeoutDefault, EnqueuedAt: at(row[10]), ExpiresAt: at(row[11]), Key: text(row[12]),
 		Generation: num(row[13]), Failures: int(num(row[14])), Crashes: int(num(row[15])), FirstClaimedAt: at(row[16]),
 		EndedAt: at(row[17]), Reason: daybook.Reason(text(row[18])), HeldBy: text(row[19])}

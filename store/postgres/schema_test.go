@@ -16,7 +16,8 @@ import (
 
 // TestAnySchemaName keeps a book in schemas that want quoting.
 func TestAnySchemaName(t *testing.T) {
-	for _, name := range []string{"Upper Case", `with "quotes" and 'others'`, "100% $1 \\ ;--", "daybook.daybook", "jobs-ä"} {
+	for _, name := range []string{"Upper Case", `with "quotes" and 'others'`, "100% $1 \\ ;--", "daybook.daybook",
+		"jobs-ä"} {
 		book := openBook(t, pgtest.SharedURL(t), name, Options{})
 		enqueued(t, book, 2)
 		s := session(t, book, time.Minute)
@@ -52,7 +53,8 @@ func TestL60_UpgradeUnderLoad(t *testing.T) {
 	holder, err := pgx.Connect(t.Context(), url)
 	ok(t, err)
 	defer holder.Close(context.Background())
-	_, err = holder.Exec(t.Context(), store.schema.in("BEGIN; SELECT count(*) FROM daybook.job"), pgx.QueryExecModeSimpleProtocol)
+	_, err = holder.Exec(t.Context(), store.schema.in("BEGIN; SELECT count(*) FROM daybook.job"),
+		pgx.QueryExecModeSimpleProtocol)
 	ok(t, err)
 
 	upgrader, err := newStore(url, Options{Schema: store.Schema()})
@@ -93,7 +95,8 @@ func TestL60_UpgradeUnderLoad(t *testing.T) {
 		}
 	}
 	work()
-	if have := psql(t, url, store.schema.in("SELECT value FROM daybook.setting WHERE name = 'schema'")); strings.TrimSpace(have) != "2" {
+	have := psql(t, url, store.schema.in("SELECT value FROM daybook.setting WHERE name = 'schema'"))
+	if strings.TrimSpace(have) != "2" {
 		t.Errorf("the schema is version %s", have)
 	}
 	before, err := Open(t.Context(), url, Options{Schema: store.Schema()}) // a program of the version before

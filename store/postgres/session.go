@@ -38,11 +38,12 @@ func scanNames(v any) (names []string, err error) {
 }
 
 func (v *view) session(where string, arg any) (s daybook.Session, found bool, err error) {
-	err = v.rows("SELECT "+sessionColumns+" FROM daybook.session s WHERE s."+where, []any{arg}, func(row []any) (err error) {
-		found = true
-		s, err = scanSession(row)
-		return err
-	})
+	err = v.rows("SELECT "+sessionColumns+" FROM daybook.session s WHERE s."+where, []any{arg},
+		func(row []any) (err error) {
+			found = true
+			s, err = scanSession(row)
+			return err
+		})
 	return s, found, err
 }
 
@@ -191,10 +192,11 @@ func (v *view) ownedWhere(column, where string, args ...any) (jobs []daybook.Job
 
 func (v *view) callClaims(call daybook.ID) (s daybook.Session, jobs []daybook.Job, found bool, err error) {
 	var number, session int64
-	err = v.rows("SELECT n, session FROM daybook.call WHERE id = $1::text::uuid", []any{call.String()}, func(row []any) error {
-		found, number, session = true, num(row[0]), num(row[1])
-		return nil
-	})
+	err = v.rows("SELECT n, session FROM daybook.call WHERE id = $1::text::uuid", []any{call.String()},
+		func(row []any) error {
+			found, number, session = true, num(row[0]), num(row[1])
+			return nil
+		})
 	if err != nil || !found {
 		return s, nil, false, err
 	}

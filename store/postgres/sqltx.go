@@ -199,7 +199,9 @@ func cmpError(errs ...error) error {
 
 // completion locks the claim and decides, before anything of the handler's
 // runs.
-func (t *tx) completion(ctx context.Context, claim daybook.TxClaim, job daybook.Job) (c daybook.Change, already bool, err error) {
+func (t *tx) completion(
+	ctx context.Context, claim daybook.TxClaim, job daybook.Job,
+) (c daybook.Change, already bool, err error) {
 	locked, err := t.Lock(ctx, []daybook.ID{job.ID})
 	if err != nil {
 		return c, false, err

@@ -238,7 +238,8 @@ var insertOutbox = func() string {
 		values[i] = "$" + strconv.Itoa(i+4) + "::int"
 	}
 	return "INSERT INTO daybook.outbox (at, ring, queue, " + strings.Join(daybook.CountNames, ", ") +
-		") VALUES (coalesce($1::bigint, daybook.clock()), $2::boolean, (SELECT n FROM daybook.queue WHERE name = $3::text), " +
+		") VALUES (coalesce($1::bigint, daybook.clock()), $2::boolean, " +
+		"(SELECT n FROM daybook.queue WHERE name = $3::text), " +
 		strings.Join(values, ", ") + ")"
 }()
 

@@ -112,7 +112,8 @@ func (s *Store) upgradeOnce(ctx context.Context, conn *pgx.Conn, tell func(strin
 		return false, err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	setup := "SET LOCAL lock_timeout = '" + lockPatience + "'; SET LOCAL client_min_messages = warning; SET LOCAL check_function_bodies = off; " +
+	setup := "SET LOCAL lock_timeout = '" + lockPatience + "'; SET LOCAL client_min_messages = warning; " +
+		"SET LOCAL check_function_bodies = off; " +
 		"SELECT pg_advisory_xact_lock(hashtext('daybook schema'), hashtext('" + escapeText(string(s.schema)) + "'))"
 	if _, err := tx.Exec(ctx, setup, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return false, err
@@ -160,10 +161,12 @@ func (s *Store) script(version int) (string, error) {
 	if s.opts.Now != nil {
 		b.WriteString(s.schema.in(shiftedClock))
 	}
-	put := "INSERT INTO daybook.setting (name, value) VALUES ('%s', '%v') ON CONFLICT (name) DO UPDATE SET value = excluded.value;\n"
+	put := "INSERT INTO daybook.setting (name, value) VALUES ('%s', '%v') " +
+		"ON CONFLICT (name) DO UPDATE SET value = excluded.value;\n"
 	b.WriteString(s.schema.in(fmt.Sprintf(put+put, daybook.SettingSchema, version, settingOldest, oldestVersion)))
 	if version == 1 {
-		b.WriteString(s.schema.in(fmt.Sprintf("INSERT INTO daybook.setting (name, value) VALUES ('%s', '%s') ON CONFLICT DO NOTHING;\n",
+		b.WriteString(s.schema.in(fmt.Sprintf(
+			"INSERT INTO daybook.setting (name, value) VALUES ('%s', '%s') ON CONFLICT DO NOTHING;\n",
 			daybook.SettingCreated, daybook.At(time.Now()))))
 	}
 	return b.String(), nil
@@ -217,7 +220,8 @@ func (s *Store) version(ctx context.Context, q interface {
 
 func (s *Store) status(ctx context.Context) (Status, error) {
 	have, err := s.version(ctx, s.pool)
-	return Status{Schema: string(s.schema), Version: have, Wanted: Version}, s.schema.friendly("looking for the schema", err)
+	return Status{Schema: string(s.schema), Version: have, Wanted: Version},
+		s.schema.friendly("looking for the schema", err)
 }
 
 // checkVersion refuses a schema that this program can't work on.
@@ -236,12 +240,14 @@ func (s *Store) checkVersion(ctx context.Context) error {
 		return nil
 	}
 	var oldest int
-	err = s.pool.QueryRow(ctx, s.schema.in("SELECT value::int FROM daybook.setting WHERE name = $1"), settingOldest).Scan(&oldest)
+	err = s.pool.QueryRow(ctx, s.schema.in("SELECT value::int FROM daybook.setting WHERE name = $1"),
+		settingOldest).Scan(&oldest)
 	if err != nil {
 		return s.schema.friendly("looking for the schema", err)
 	}
 	if oldest > Version {
-		return daybook.Invalid("db", "the book's schema is version %d, too new for this program, which knows %d; use a newer one",
+		return daybook.Invalid("db",
+			"the book's schema is version %d, too new for this program, which knows %d; use a newer one",
 			status.Version, Version)
 	}
 	return nil

@@ -120,7 +120,8 @@ func completeNotPlain(w *world) {
 		w.left(c.name, s, []daybook.Outcome{success(good[2*i], `1`), success(c.bad, `2`)}, 1)
 		w.left(c.name+", first", s, []daybook.Outcome{success(c.bad, `2`), success(good[2*i+1], `1`)}, 0)
 	}
-	w.left("a session that nobody knows", daybook.Session{ID: daybook.NewID()}, []daybook.Outcome{success(jobs[4], `1`)}, 0)
+	w.left("a session that nobody knows", daybook.Session{ID: daybook.NewID()},
+		[]daybook.Outcome{success(jobs[4], `1`)}, 0)
 	w.undisturbed("after the sets", again)
 	same(w, "the others", len(w.asSet(s.ID, []daybook.Outcome{success(jobs[2], `1`), success(jobs[3], `1`)})), 0)
 	w.complete(again)

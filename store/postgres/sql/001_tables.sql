@@ -260,7 +260,10 @@ CREATE TABLE daybook.sums (
 
 -- Rows of these come and go at the rate of the jobs: vacuum by count, without
 -- rest, and often enough that their indexes stay small.
-ALTER TABLE daybook.ready  SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
-ALTER TABLE daybook.owned  SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
-ALTER TABLE daybook.outbox SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE daybook.ready  SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE daybook.owned  SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE daybook.outbox SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE daybook.session SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);

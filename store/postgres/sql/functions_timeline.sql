@@ -34,8 +34,10 @@ BEGIN
         ON CONFLICT (name) DO UPDATE SET value = (s.value::bigint + 1)::text
         RETURNING s.value::bigint INTO next;
     INSERT INTO daybook.setting AS s (name, value) VALUES ('restored', json_build_object(
-            'at', to_char(to_timestamp(daybook.clock() / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-            'actor', 'daybook', 'incarnation', next, 'reason', 'the database''s ' || what || ' changed from ' || was || ' to '
+            'at', to_char(to_timestamp(daybook.clock() / 1000000.0) AT TIME ZONE 'UTC',
+                'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+            'actor', 'daybook', 'incarnation', next, 'reason', 'the database''s ' || what || ' changed from ' || was ||
+                ' to '
                 || here || ': commits may be lost')::text)
         ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 END $$;
@@ -54,12 +56,14 @@ BEGIN
         INSERT INTO daybook.setting (name, value) VALUES ('cluster', here) ON CONFLICT DO NOTHING;
         SELECT s.value INTO known FROM daybook.setting s WHERE s.name = 'cluster';
         IF known <> here THEN
-            UPDATE daybook.setting s SET value = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) WHERE s.name = 'timeline';
+            UPDATE daybook.setting s SET value = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) WHERE s.name =
+                'timeline';
             PERFORM daybook.lift_incarnation('cluster', known, here);
         END IF;
         INSERT INTO daybook.setting (name, value)
             VALUES ('timeline', substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)) ON CONFLICT DO NOTHING;
-    EXCEPTION WHEN insufficient_privilege OR undefined_function OR feature_not_supported OR object_not_in_prerequisite_state THEN
+    EXCEPTION WHEN insufficient_privilege OR undefined_function OR feature_not_supported OR
+        object_not_in_prerequisite_state THEN
         NULL;
     END;
     RETURN daybook.current_incarnation();
