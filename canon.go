@@ -80,9 +80,9 @@ func (p *jsonReader) pointer() string {
 		b.WriteString(escape.Replace(step[:min(len(step), pointerMax)]))
 	}
 	if b.Len() > pointerMax {
-		return strconv.QuoteToGraphic(b.String()[:pointerMax]) + "…"
+		return strconv.QuoteToASCII(b.String()[:pointerMax]) + "…"
 	}
-	return strconv.QuoteToGraphic(b.String())
+	return strconv.QuoteToASCII(b.String())
 }
 
 func (p *jsonReader) space() {
@@ -117,7 +117,7 @@ func (p *jsonReader) value(depth int) error {
 	case c == '"':
 		s, err := p.str()
 		if err == nil && p.canon {
-			p.out = strconv.AppendQuote(p.out, string(s))
+			p.out = appendText(p.out, string(s))
 		}
 		return err
 	case c == '-' || c >= '0' && c <= '9':
@@ -221,10 +221,24 @@ func (p *jsonReader) members(members []member) {
 		if i > 0 {
 			p.out = append(p.out, ',')
 		}
-		p.out = strconv.AppendQuote(p.out, m.key)
+		p.out = appendText(p.out, m.key)
 		p.out = append(append(p.out, ':'), m.value...)
 	}
 	p.out = append(p.out, '}')
+}
+
+// appendText writes a string so that its end can be told, and otherwise as it
+// is: a table of characters would change with its version, and with it every
+// fingerprint.
+func appendText(out []byte, s string) []byte {
+	out = append(out, '"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			out = append(out, '\\')
+		}
+		out = append(out, s[i])
+	}
+	return append(out, '"')
 }
 
 // key reads `"name":` and refuses a name that the object has already.

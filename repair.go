@@ -272,6 +272,19 @@ func (b *Book) Sweep(ctx context.Context) (int, error) {
 
 const sweepBatch = 2000
 
+// Upkeep has the store do what upkeep of its own it has, for history that is
+// kept so long; 0 is RetentionDefault. Calling it twice is harmless.
+func (b *Book) Upkeep(ctx context.Context, keep time.Duration) error {
+	o := PruneOptions{Keep: keep}
+	if err := o.check(); err != nil {
+		return err
+	}
+	if u, ok := b.store.(Upkeeper); ok {
+		return u.Upkeep(ctx, o.Keep)
+	}
+	return nil
+}
+
 // TakePass makes this caller the one that reconciles now: true when nobody did
 // since the pause began. A thousand processes that ask cost about one pass.
 func (b *Book) TakePass(ctx context.Context, every time.Duration) (bool, error) {

@@ -136,6 +136,13 @@ type Inspector interface {
 	Known(ctx context.Context, ids []ID) ([]bool, error)
 }
 
+// Upkeeper is a store with upkeep that no transaction of a caller can do, like
+// making and dropping the partitions of its history. It is called about once a
+// minute, by several processes at once too, with how long finished jobs are kept.
+type Upkeeper interface {
+	Upkeep(ctx context.Context, keep time.Duration) error
+}
+
 // Settings of the book itself.
 const (
 	SettingIncarnation = "incarnation" // how often the book may have lost commits

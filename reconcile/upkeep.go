@@ -36,10 +36,14 @@ func (r *Reconciler) upkeep(ctx context.Context, report *Report) error {
 	if err != nil {
 		return err
 	}
-	return within(ctx, func(ctx context.Context) (err error) {
+	err = within(ctx, func(ctx context.Context) (err error) {
 		report.Swept, err = r.book.Sweep(ctx)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return r.book.Upkeep(ctx, r.opts.Keep)
 }
 
 // within gives do its time. Running out of it is no error.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/check"
-	"github.com/daybookdev/daybook/store/sqlite"
 )
 
 // checkFlags say what is checked.
@@ -129,15 +128,34 @@ func (a *app) selftest(ctx context.Context) error {
 	if a.json() {
 		out = io.Discard
 	}
-	quiet := daybook.Options{Log: slog.New(slog.DiscardHandler)}
-	err := check.Selftest(ctx, func() (*daybook.Book, error) {
-		return sqlite.Open(ctx, sqlite.Memory, sqlite.Options{Book: quiet})
-	}, sqlite.Break, out)
-	if daybook.CodeOf(err) == daybook.CodeInternal {
-		return exitError{statusViolation, err.Error()}
+	db, err := a.database()
+	if err != nil {
+		return err
 	}
+	err = selftestOn(ctx, db.scratch(ctx), out)
 	if err != nil || !a.json() {
 		return err
 	}
 	return daybook.EncodeJSON(a.stdout, map[string]any{"ok": true, "invariants": len(daybook.Invariants)})
 }
+
+// selftestOn tells a checker that finds nothing from a database that makes no
+// book.
+func selftestOn(ctx context.Context, s scratch, out io.Writer) error {
+	var opening error
+	open := func() (book *daybook.Book, err error) {
+		book, opening = s.open()
+		return book, opening
+	}
+	err := check.Selftest(ctx, open, s.spoil, out)
+	if opening == nil && daybook.CodeOf(err) == daybook.CodeInternal {
+		err = exitError{statusViolation, err.Error()}
+	}
+	if clearing := s.clear(); err == nil {
+		err = clearing
+	}
+	return err
+}
+
+// quietBook is a book whose repairs nobody wants to read about.
+var quietBook = daybook.Options{Log: slog.New(slog.DiscardHandler)}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,10 +8,12 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/check"
+	"github.com/daybookdev/daybook/internal/pgtest"
 )
 
-func TestCheck(t *testing.T) {
-	c := newCLI(t)
+func TestCheck(t *testing.T) { onEach(t, testCheck) }
+
+func testCheck(t *testing.T, c *cli) {
 	c.enqueue(1, "--key", "k1")
 	session, generation := c.claimJob(1)
 	c.ok(append([]string{"complete", id(1)}, owner(session, generation)...)...)
@@ -28,14 +29,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("got line %q, want ok first", line)
 		}
 	}
-	db, err := sql.Open("sqlite", strings.TrimPrefix(c.db, "sqlite:"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec("DELETE FROM request"); err != nil {
-		t.Fatal(err)
-	}
+	c.spoil("DELETE FROM daybook.request")
 	c.json(statusViolation, &got, "check", "--full")
 	i := slices.IndexFunc(got.Invariants, func(r check.Result) bool { return r.Name == "key-kept" })
 	if got.Violations < 1 || got.Invariants[i].Rows < 1 {
@@ -47,8 +41,9 @@ func TestCheck(t *testing.T) {
 }
 
 // What an outside witness was told is accepted must be in the book.
-func TestCheckAccepted(t *testing.T) {
-	c := newCLI(t)
+func TestCheckAccepted(t *testing.T) { onEach(t, testCheckAccepted) }
+
+func testCheckAccepted(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2)
 	file := writeFile(t, "accepted", id(1)+"\n\n"+`{"id":"`+id(2)+`","replayed":false}`+"\n")
@@ -70,19 +65,29 @@ func TestCheckAccepted(t *testing.T) {
 	c.want(statusUsage, "check", "--selftest", "--full")
 }
 
-func TestCheckSelftest(t *testing.T) {
-	c := newCLI(t)
+func TestCheckSelftest(t *testing.T) { onEach(t, testCheckSelftest) }
+
+// Once on each, since it takes a while: for people on PostgreSQL, and for
+// programs on SQLite.
+func testCheckSelftest(t *testing.T, c *cli) {
+	if !c.postgres() {
+		var got struct {
+			OK         bool
+			Invariants int
+		}
+		if c.json(statusDone, &got, "check", "--selftest"); !got.OK || got.Invariants != len(daybook.Invariants) {
+			t.Errorf("got %+v, want all to have fired", got)
+		}
+		return
+	}
 	out := c.ok("check", "--selftest")
 	for _, invariant := range daybook.Invariants {
 		if !strings.Contains(out, invariant.Name) {
 			t.Errorf("the selftest doesn't name %s", invariant.Name)
 		}
 	}
-	var got struct {
-		OK         bool
-		Invariants int
-	}
-	if c.json(statusDone, &got, "check", "--selftest"); !got.OK || got.Invariants != len(daybook.Invariants) {
-		t.Errorf("got %+v, want all to have fired", got)
+	schemas, err := pgtest.Psql(c.db, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'daybook%'")
+	if err != nil || schemas != "daybook" {
+		t.Errorf("got schemas %q, %v, want the scratch ones gone", schemas, err)
 	}
 }

@@ -4,6 +4,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// completeURLs tells shells how the values of --db and --bell begin.
+func completeURLs(root *cobra.Command) {
+	for flag, values := range map[string][]string{"db": databaseSchemes, "bell": {"local:", "none:"}, "schema": nil} {
+		// It fails only for a flag that isn't there.
+		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values,
+			cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+	}
+}
+
 func (a *app) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{

@@ -13,26 +13,32 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/store/postgres"
 )
 
 // globals are the flags of every command.
 type globals struct {
-	db, bell, server, token string
-	config                  string
-	logLevel, logFormat     string
-	output                  string
-	actor                   string
-	kinds                   map[string]map[string]string // [kind.NAME] of the configuration
+	db, schema          string
+	schemaGiven         bool // on the command line itself
+	bell, server, token string
+	config              string
+	logLevel, logFormat string
+	output              string
+	actor               string
+	kinds               map[string]map[string]string // [kind.NAME] of the configuration
 }
 
 // environment names the variables that stand for flags.
 var environment = map[string]string{
-	"db": "DAYBOOK_DB", "bell": "DAYBOOK_BELL", "server": "DAYBOOK_SERVER", "token": "DAYBOOK_TOKEN",
+	"db": "DAYBOOK_DB", "schema": "DAYBOOK_SCHEMA", "bell": "DAYBOOK_BELL", "server": "DAYBOOK_SERVER",
+	"token": "DAYBOOK_TOKEN",
 }
 
 func (a *app) registerGlobals(root *cobra.Command) {
 	g, fs := &a.flags, root.PersistentFlags()
-	fs.StringVar(&g.db, "db", "sqlite:daybook.db", "the book, sqlite:PATH (or DAYBOOK_DB)")
+	fs.StringVar(&g.db, "db", "sqlite:daybook.db", "the book, "+dbForms+" (or DAYBOOK_DB)")
+	fs.StringVar(&g.schema, "schema", postgres.SchemaDefault,
+		"the schema that a PostgreSQL book is in (1–63 bytes; or DAYBOOK_SCHEMA)")
 	fs.StringVar(&g.bell, "bell", "", "what carries rings, local: or none: (or DAYBOOK_BELL; default local:)")
 	fs.StringVar(&g.server, "server", "",
 		"speak to a server instead (or DAYBOOK_SERVER); not in this version yet")
@@ -59,7 +65,7 @@ func (a *app) settle(cmd *cobra.Command) error {
 	if err := conf.check(root, work); err != nil {
 		return err
 	}
-	a.flags.kinds = conf.kinds
+	a.flags.kinds, a.flags.schemaGiven = conf.kinds, root.Changed("schema")
 	var fail error
 	root.VisitAll(func(f *pflag.Flag) {
 		if value, ok := os.LookupEnv(environment[f.Name]); ok && value != "" && !f.Changed {

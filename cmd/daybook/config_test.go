@@ -48,6 +48,38 @@ func TestConfigPrecedence(t *testing.T) {
 	}
 }
 
+// The schema comes from the same places as the database; beside a SQLite file
+// only the command line's own is refused.
+func TestConfigSchema(t *testing.T) {
+	c := newCLI(t)
+	conf := writeFile(t, "daybook.toml", "db = 'postgres://127.0.0.1:1/x'\nschema = 'from file'\n")
+	schemaOf := func(args ...string) string {
+		t.Helper()
+		var out strings.Builder
+		args = append(args, "--config", conf, "schema", "print")
+		if status := run(t.Context(), args, strings.NewReader(""), &out, os.Stderr); status != statusDone {
+			t.Fatalf("daybook %q: got exit %d, want 0", args, status)
+		}
+		first, _, _ := strings.Cut(out.String(), "\n")
+		return first
+	}
+	if got := schemaOf(); !strings.Contains(got, `"from file"`) {
+		t.Errorf("got %q, want the file's schema", got)
+	}
+	t.Setenv("DAYBOOK_SCHEMA", "from environment")
+	if got := schemaOf(); !strings.Contains(got, `"from environment"`) {
+		t.Errorf("got %q, want the environment's schema", got)
+	}
+	if got := schemaOf("--schema", "from flag"); !strings.Contains(got, `"from flag"`) {
+		t.Errorf("got %q, want the flag's schema", got)
+	}
+	c.ok("job", "list")
+	s := c.want(statusUsage, "job", "list", "--schema", "jobs")
+	if !strings.Contains(s.err, "--schema is for postgres:// URLs") {
+		t.Errorf("got %q, want --schema refused beside a file", s.err)
+	}
+}
+
 func TestConfigRefusals(t *testing.T) {
 	c := newCLI(t)
 	for _, test := range []struct{ text, want string }{
@@ -71,8 +103,9 @@ func TestConfigRefusals(t *testing.T) {
 }
 
 // What the file says of a kind fills in what an enqueue leaves open.
-func TestConfigKinds(t *testing.T) {
-	c := newCLI(t)
+func TestConfigKinds(t *testing.T) { onEach(t, testConfigKinds) }
+
+func testConfigKinds(t *testing.T, c *cli) {
 	conf := writeFile(t, "daybook.toml",
 		"[kind.welcome]\nmax-failures = 3\non-lost = 'set_aside'\npriority = 7\ntimeout = '90s'\n[serve]\nlisten = ':1'\n")
 	c.enqueue(1, "--config", conf)

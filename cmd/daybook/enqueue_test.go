@@ -13,8 +13,9 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-func TestEnqueueOne(t *testing.T) {
-	c := newCLI(t)
+func TestEnqueueOne(t *testing.T) { onEach(t, testEnqueueOne) }
+
+func testEnqueueOne(t *testing.T, c *cli) {
 	got := strings.TrimSpace(c.ok("enqueue", "--queue", "mail", "--kind", "welcome", "--id", id(1)))
 	if got != id(1) {
 		t.Errorf("got %q, want the id alone", got)
@@ -44,8 +45,9 @@ func TestEnqueueOne(t *testing.T) {
 
 // L34: the same key with the same input, in whatever order and number form, is
 // the same job; other input is a conflict and stores nothing.
-func TestL34EnqueueKey(t *testing.T) {
-	c := newCLI(t)
+func TestL34EnqueueKey(t *testing.T) { onEach(t, testL34EnqueueKey) }
+
+func testL34EnqueueKey(t *testing.T, c *cli) {
 	base := []string{"enqueue", "--queue", "q", "--kind", "k", "--key", "a1"}
 	var first, second daybook.Receipt
 	c.json(statusDone, &first, append(base, "--args", `{"a":1,"b":2}`)...)
@@ -65,8 +67,9 @@ func TestL34EnqueueKey(t *testing.T) {
 
 // L22 and P6: what can't be stored is refused with its path, and what can is
 // kept exactly.
-func TestL22ArgsExact(t *testing.T) {
-	c := newCLI(t)
+func TestL22ArgsExact(t *testing.T) { onEach(t, testL22ArgsExact) }
+
+func testL22ArgsExact(t *testing.T, c *cli) {
 	s := c.want(statusUsage, "enqueue", "--queue", "q", "--kind", "k", "--args", `{"a":["x","\u0000"]}`)
 	if !strings.Contains(s.err, "/a/1") {
 		t.Errorf("got %q, want the path /a/1", s.err)
@@ -91,8 +94,9 @@ func TestL22ArgsExact(t *testing.T) {
 	c.want(statusUsage, "enqueue", "--queue", "q", "--kind", "k", "--args-file", "-")
 }
 
-func TestEnqueueFromReportsExactLines(t *testing.T) {
-	c := newCLI(t)
+func TestEnqueueFromReportsExactLines(t *testing.T) { onEach(t, testEnqueueFromReportsExactLines) }
+
+func testEnqueueFromReportsExactLines(t *testing.T, c *cli) {
 	c.ok("enqueue", "--queue", "q", "--kind", "k", "--key", "taken", "--args", "1")
 	c.stdin = "\xef\xbb\xbf" + strings.Join([]string{
 		`{"queue":"q","kind":"k"}`, // 1
@@ -146,6 +150,10 @@ func requestLines(n int, bad func(i int) bool) string {
 // Refused lines are taken out of their batch wherever they stand in it, and the
 // rest goes in whole.
 func TestEnqueueFromTakesRefusedLinesOut(t *testing.T) {
+	onEach(t, testEnqueueFromTakesRefusedLinesOut)
+}
+
+func testEnqueueFromTakesRefusedLinesOut(t *testing.T, each *cli) {
 	for name, bad := range map[string]func(int) bool{
 		"none":         func(int) bool { return false },
 		"first":        func(i int) bool { return i%batchLines == 0 },
@@ -154,7 +162,7 @@ func TestEnqueueFromTakesRefusedLinesOut(t *testing.T) {
 		"every":        func(int) bool { return true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCLI(t)
+			c := each.another(t)
 			c.ok("enqueue", "--queue", "bulk", "--kind", "k", "--key", "taken")
 			n := 2*batchLines + 7
 			file := filepath.Join(c.dir, "lines.jsonl")
@@ -191,8 +199,9 @@ func TestEnqueueFromTakesRefusedLinesOut(t *testing.T) {
 }
 
 // In a table, refusals are told as they come, each on a line of its own.
-func TestEnqueueFromTable(t *testing.T) {
-	c := newCLI(t)
+func TestEnqueueFromTable(t *testing.T) { onEach(t, testEnqueueFromTable) }
+
+func testEnqueueFromTable(t *testing.T, c *cli) {
 	c.stdin = `{"queue":"q","kind":"k"}` + "\n{\n"
 	s := c.want(statusFailed, "enqueue", "--from", "-")
 	if !strings.Contains(s.err, "daybook: line 2: ") || !strings.HasPrefix(s.out, "ACCEPTED") {
@@ -218,8 +227,9 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
-func TestJSONLinesOfLists(t *testing.T) {
-	c := newCLI(t)
+func TestJSONLinesOfLists(t *testing.T) { onEach(t, testJSONLinesOfLists) }
+
+func testJSONLinesOfLists(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2)
 	out := c.ok("job", "list", "-o", "jsonl")

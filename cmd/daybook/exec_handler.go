@@ -13,15 +13,15 @@ import (
 )
 
 // execHandler runs the command for each job, and says how the attempt ended.
-func (a *app) execHandler(text string) (worker.Handler, error) {
-	db, err := absoluteDB(a.flags.db)
+func (a *app) execHandler(db database, text string) (worker.Handler, error) {
+	where, err := db.environ()
 	if err != nil {
 		return nil, err
 	}
-	base := os.Environ()
+	base := append(os.Environ(), where...)
 	return func(ctx context.Context, job daybook.Job) daybook.Outcome {
 		lines := &lineLog{out: a.stderr, job: job.ID}
-		f := command{text: text, args: job.Args, env: environOf(base, job, db), stderr: lines}.run(ctx)
+		f := command{text: text, args: job.Args, env: environOf(base, job), stderr: lines}.run(ctx)
 		lines.flush()
 		return outcomeOf(context.Cause(ctx), job, f)
 	}, nil
@@ -29,7 +29,7 @@ func (a *app) execHandler(text string) (worker.Handler, error) {
 
 // environOf tells the command whose job it works on, so that daybook works
 // inside it.
-func environOf(base []string, job daybook.Job, db string) []string {
+func environOf(base []string, job daybook.Job) []string {
 	return append(base[:len(base):len(base)],
 		envJob+"="+job.ID.String(),
 		envGeneration+"="+strconv.FormatInt(job.Generation, 10),
@@ -38,7 +38,6 @@ func environOf(base []string, job daybook.Job, db string) []string {
 		"DAYBOOK_QUEUE="+job.Queue,
 		"DAYBOOK_KIND="+job.Kind,
 		"DAYBOOK_EFFECT_KEY="+daybook.EffectKey(job.ID, "main", 0),
-		"DAYBOOK_DB="+db,
 	)
 }
 

@@ -10,7 +10,10 @@ import (
 // the attempt that takes its place.
 func TestCommandDiesWithItsWorker(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	onEach(t, testCommandDiesWithItsWorker)
+}
+
+func testCommandDiesWithItsWorker(t *testing.T, c *cli) {
 	c.enqueue(1)
 	held := c.dir + "/held"
 	if err := syscall.Mkfifo(held, 0o600); err != nil {

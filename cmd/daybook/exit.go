@@ -62,8 +62,10 @@ func statusOf(err error) int {
 // come back as a megabyte of error.
 const errorMax = 2 << 10
 
-// oneLine makes an error's text one line that can't steer a terminal.
+// oneLine makes an error's text one line that can't steer a terminal and has no
+// password in it.
 func oneLine(text string) string {
+	text = hidePasswords(text)
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
 	text = strings.TrimRightFunc(text, unicode.IsSpace)
 	if len(text) > errorMax {

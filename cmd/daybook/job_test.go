@@ -9,8 +9,9 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-func TestJobListFiltersAndPages(t *testing.T) {
-	c := newCLI(t)
+func TestJobListFiltersAndPages(t *testing.T) { onEach(t, testJobListFiltersAndPages) }
+
+func testJobListFiltersAndPages(t *testing.T, c *cli) {
 	for n := range 5 {
 		c.enqueue(n+1, "--priority", fmt.Sprint(n))
 	}
@@ -43,8 +44,9 @@ func TestJobListFiltersAndPages(t *testing.T) {
 	c.want(statusUsage, "job", "list", "--cursor", "zzz")
 }
 
-func TestJobWhy(t *testing.T) {
-	c := newCLI(t)
+func TestJobWhy(t *testing.T) { onEach(t, testJobWhy) }
+
+func testJobWhy(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2, "--in", "1h")
 	c.ok("enqueue", "--queue", "slow", "--kind", "k", "--id", id(3))
@@ -69,8 +71,9 @@ func TestJobWhy(t *testing.T) {
 	c.want(statusNotFound, "job", "why", id(9))
 }
 
-func TestCancelAndReviveByID(t *testing.T) {
-	c := newCLI(t)
+func TestCancelAndReviveByID(t *testing.T) { onEach(t, testCancelAndReviveByID) }
+
+func testCancelAndReviveByID(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2)
 	session, generation := c.claimJob(2)
@@ -106,8 +109,9 @@ func TestCancelAndReviveByID(t *testing.T) {
 	c.want(statusRefused, "job", "unhold", id(1))
 }
 
-func TestDecideByFilter(t *testing.T) {
-	c := newCLI(t)
+func TestDecideByFilter(t *testing.T) { onEach(t, testDecideByFilter) }
+
+func testDecideByFilter(t *testing.T, c *cli) {
 	for n := range 4 {
 		c.enqueue(n + 1)
 	}
@@ -158,8 +162,9 @@ func TestDecideByFilter(t *testing.T) {
 	}
 }
 
-func TestEffects(t *testing.T) {
-	c := newCLI(t)
+func TestEffects(t *testing.T) { onEach(t, testEffects) }
+
+func testEffects(t *testing.T, c *cli) {
 	for n := 1; n <= 2; n++ {
 		c.enqueue(n, "--on-lost", "set_aside")
 		c.claimJob(n, "--lease", "1s")

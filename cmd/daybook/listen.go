@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/daybookdev/daybook"
-	"github.com/daybookdev/daybook/store/sqlite"
 	"github.com/daybookdev/daybook/worker"
 )
 
@@ -24,7 +23,7 @@ const readyMax = 2 * time.Second
 type healthServer struct{ server *http.Server }
 
 // listen serves health and metrics on the address, and logs where.
-func listen(ctx context.Context, address string, book *daybook.Book, w *worker.Worker) (
+func listen(ctx context.Context, address string, db database, book *daybook.Book, w *worker.Worker) (
 	*healthServer, error) {
 	listener, err := net.Listen("tcp", address)
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
@@ -41,7 +40,7 @@ func listen(ctx context.Context, address string, book *daybook.Book, w *worker.W
 	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) {
 		answer(rw, http.StatusOK, map[string]any{"status": "ok"})
 	})
-	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, r *http.Request) { ready(rw, r, book, w) })
+	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, r *http.Request) { ready(rw, r, db, book, w) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Timeout: 10 * time.Second}))
 	s := &healthServer{&http.Server{Handler: guarded(mux), ReadHeaderTimeout: 5 * time.Second,
 		WriteTimeout: 30 * time.Second,
@@ -76,15 +75,15 @@ func (s *healthServer) close() { _ = s.server.Close() }
 
 // ready answers whether this worker can do its work: the database answers, and
 // its tables are the ones that this program knows.
-func ready(rw http.ResponseWriter, r *http.Request, book *daybook.Book, w *worker.Worker) {
+func ready(rw http.ResponseWriter, r *http.Request, db database, book *daybook.Book, w *worker.Worker) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyMax)
 	defer cancel()
 	status, said := http.StatusOK, map[string]any{"status": "ready", "worker": w.Stats()}
-	have, want, err := sqlite.SchemaVersion(ctx, book)
+	state, err := db.state(ctx, book)
 	switch {
 	case err != nil:
 		status, said["status"] = http.StatusServiceUnavailable, "the database doesn't answer"
-	case have != want:
+	case !state.serves:
 		status, said["status"] = http.StatusServiceUnavailable,
 			"the schema has another version than this program wants"
 	}

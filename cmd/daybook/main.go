@@ -61,7 +61,8 @@ func (a *app) run(args []string) int {
 func (a *app) rootCommand() *cobra.Command {
 	root := group("daybook", "Accept, run, explain and repair durable jobs",
 		"daybook enqueue --queue mail --kind welcome --args '{\"to\":\"ada@example.org\"}'",
-		"daybook work --queue mail --exec 'cat' --drain")
+		"daybook work --queue mail --exec 'cat' --drain",
+		"daybook job list --db postgres://daybook@localhost/app")
 	root.Version = versionOf().Version
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -71,6 +72,7 @@ func (a *app) rootCommand() *cobra.Command {
 	})
 	root.SetHelpCommand(a.helpCommand())
 	a.registerGlobals(root)
+	completeURLs(root)
 	root.AddCommand(
 		a.demoCommand(), a.enqueueCommand(), a.workCommand(),
 		a.claimCommand(), a.renewCommand(), a.completeCommand(), a.failCommand(), a.releaseCommand(),

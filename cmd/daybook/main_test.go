@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/pgtest"
 )
 
 // asProgram makes the test binary behave as the program itself, so that tests
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		notePeak(os.Getenv(peakFile))
 		os.Exit(status)
 	}
-	status := m.Run()
+	status := pgtest.Around(m).Run()
 	if made := programFolder.Load(); made != nil {
 		_ = os.RemoveAll(*made)
 	}
@@ -61,12 +61,6 @@ type cli struct {
 
 	mu    sync.Mutex
 	ahead time.Duration
-}
-
-func newCLI(t *testing.T) *cli {
-	t.Helper()
-	dir := t.TempDir()
-	return &cli{t: t, dir: dir, db: "sqlite:" + filepath.Join(dir, "book.db")}
 }
 
 // later moves the book's clock, as if so much time had passed.
@@ -88,7 +82,14 @@ type said struct {
 	out, err string
 }
 
+// run runs a command on the test's book.
 func (c *cli) run(args ...string) said {
+	c.t.Helper()
+	return c.bare(append([]string{"--db", c.db, "--actor", "ada"}, args...)...)
+}
+
+// bare runs a command as it stands.
+func (c *cli) bare(args ...string) said {
 	c.t.Helper()
 	var out, err bytes.Buffer
 	a := &app{base: c.t.Context(), stdin: strings.NewReader(c.stdin), stdout: &out, stderr: &err, now: c.clock,
@@ -96,7 +97,7 @@ func (c *cli) run(args ...string) said {
 			_, input := stream.(*strings.Reader)
 			return c.person && input
 		}}
-	status := a.run(append([]string{"--db", c.db, "--actor", "ada"}, args...))
+	status := a.run(args)
 	return said{status, out.String(), err.String()}
 }
 

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && !race
 
 package main
 
@@ -13,9 +13,11 @@ import (
 
 // A file of two hundred thousand lines takes about the memory of one of two
 // thousand.
-func TestEnqueueFromMemory(t *testing.T) {
+func TestEnqueueFromMemory(t *testing.T) { onEach(t, testEnqueueFromMemory) }
+
+func testEnqueueFromMemory(t *testing.T, each *cli) {
 	few, many := 2_000, 200_000
-	small, large := peakOf(t, few), peakOf(t, many)
+	small, large := peakOf(each.another(t), few), peakOf(each.another(t), many)
 	t.Logf("peak with %d lines: %d KiB; with %d lines: %d KiB", few, small, many, large)
 	if large*10 > small*12 {
 		t.Errorf("got %d KiB for %d lines and %d KiB for %d, want at most 1.2 times as much", large, many,
@@ -24,9 +26,9 @@ func TestEnqueueFromMemory(t *testing.T) {
 }
 
 // peakOf is the peak resident memory of a process that enqueues n lines, in KiB.
-func peakOf(t *testing.T, n int) int {
+func peakOf(c *cli, n int) int {
+	t := c.t
 	t.Helper()
-	c := newCLI(t)
 	file, peak := filepath.Join(c.dir, "lines.jsonl"), filepath.Join(c.dir, "peak")
 	if err := os.WriteFile(file, []byte(requestLines(n, func(int) bool { return false })), 0o600); err != nil {
 		t.Fatal(err)

@@ -141,7 +141,7 @@ func orEmpty[T any](items []T) []T {
 
 // note tells a person something beside the answer, on standard error.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "daybook: %s\n", safe(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(a.stderr, "daybook: %s\n", safe(hidePasswords(fmt.Sprintf(format, args...))))
 }
 
 // more says how to read on, where a table ends before the list does.

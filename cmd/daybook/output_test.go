@@ -62,8 +62,9 @@ func TestErrorsAreOneShortLine(t *testing.T) {
 }
 
 // Everything that a stranger can put into a job is shown harmlessly in tables.
-func TestHostileTextInTables(t *testing.T) {
-	c := newCLI(t)
+func TestHostileTextInTables(t *testing.T) { onEach(t, testHostileTextInTables) }
+
+func testHostileTextInTables(t *testing.T, c *cli) {
 	evil := "\u202eevil\u200b"
 	c.enqueue(1, "--key", evil, "--args", `{"note":"line\u000aforged"}`)
 	session, generation := c.claimJob(1, "--worker", evil)

@@ -21,7 +21,10 @@ var timing = flag.Bool("timing", false, "hold SIGTERM to the grace and a second,
 // L35: a hundred processes ask at once with one key: one job, 99 replays.
 func TestL35HundredProcessesOneKey(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	onEach(t, testL35HundredProcessesOneKey)
+}
+
+func testL35HundredProcessesOneKey(t *testing.T, c *cli) {
 	c.ok("schema", "up")
 	all := make([]*process, 100)
 	for i := range all {
@@ -53,7 +56,10 @@ func TestL35HundredProcessesOneKey(t *testing.T) {
 // says is refused, told and kept, and the new owner isn't disturbed.
 func TestLapsedClaimIsTakenOver(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	onEach(t, testLapsedClaimIsTakenOver)
+}
+
+func testLapsedClaimIsTakenOver(t *testing.T, c *cli) {
 	c.enqueue(1)
 	old, generation := c.claimJob(1, "--lease", "1s", "--worker", "by-hand")
 	gate := c.dir + "/gate"
@@ -93,12 +99,16 @@ func TestLapsedClaimIsTakenOver(t *testing.T) {
 // L8: a worker killed on the only attempt that its job has.
 func TestL8KilledOnTheLastAttempt(t *testing.T) {
 	t.Parallel()
+	onEach(t, testL8KilledOnTheLastAttempt)
+}
+
+func testL8KilledOnTheLastAttempt(t *testing.T, each *cli) {
 	for name, test := range map[string]struct {
 		onLost string
 		reason daybook.Reason
 	}{"retry": {"retry", daybook.ReasonCrashes}, "set aside": {"set_aside", daybook.ReasonLost}} {
 		t.Run(name, func(t *testing.T) {
-			c := newCLI(t)
+			c := each.another(t)
 			c.enqueue(1, "--max-failures", "1", "--on-lost", test.onLost)
 			p := c.start("work", "--queue", "mail", "--lease", "1s", "--exec", "echo begun >&2; exec sleep 1000")
 			p.says("begun", 1)
@@ -118,8 +128,9 @@ func TestL8KilledOnTheLastAttempt(t *testing.T) {
 
 // L55: SIGTERM with twenty commands running: the worker ends within the grace
 // and a second, and nobody is blamed.
-func TestL55TermWithTwentyRunning(t *testing.T) {
-	c := newCLI(t)
+func TestL55TermWithTwentyRunning(t *testing.T) { onEach(t, testL55TermWithTwentyRunning) }
+
+func testL55TermWithTwentyRunning(t *testing.T, c *cli) {
 	for n := range 25 {
 		c.enqueue(n + 1)
 	}
@@ -163,7 +174,10 @@ func TestL55TermWithTwentyRunning(t *testing.T) {
 // A second SIGTERM doesn't wait for the grace.
 func TestSecondTermEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	onEach(t, testSecondTermEndsAtOnce)
+}
+
+func testSecondTermEndsAtOnce(t *testing.T, c *cli) {
 	c.enqueue(1)
 	p := c.start("work", "--queue", "mail", "--grace", "10m", "--exec", "echo begun >&2; sleep 1000",
 		"--log-level", "debug")
@@ -180,7 +194,10 @@ func TestSecondTermEndsAtOnce(t *testing.T) {
 // SIGUSR1 quiets: what runs runs on, and nothing new is claimed.
 func TestQuietSignal(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	onEach(t, testQuietSignal)
+}
+
+func testQuietSignal(t *testing.T, c *cli) {
 	c.enqueue(1)
 	gate := c.dir + "/gate"
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
@@ -208,7 +225,10 @@ func TestQuietSignal(t *testing.T) {
 // it: it alone is set aside.
 func TestL19PoisonJob(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	onEach(t, testL19PoisonJob)
+}
+
+func testL19PoisonJob(t *testing.T, c *cli) {
 	const others = 300
 	c.stdin = strings.Repeat(`{"queue":"mail","kind":"k"}`+"\n", others)
 	c.ok("enqueue", "--from", "-")
@@ -235,7 +255,10 @@ func TestL19PoisonJob(t *testing.T) {
 // L6: a command that runs longer than the lease keeps it, and runs once.
 func TestL6LongCommandKeepsItsLease(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	onEach(t, testL6LongCommandKeepsItsLease)
+}
+
+func testL6LongCommandKeepsItsLease(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.start("reconcile", "--every", "50ms")
 	p := c.start("work", "--queue", "mail", "--lease", "1s", "--drain", "--exec", "sleep 2.5; echo done")
@@ -249,7 +272,10 @@ func TestL6LongCommandKeepsItsLease(t *testing.T) {
 // what its predecessor had; the lease gives it back.
 func TestL11RestartedWorkerOfTheSameName(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	onEach(t, testL11RestartedWorkerOfTheSameName)
+}
+
+func testL11RestartedWorkerOfTheSameName(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.start("reconcile", "--every", "50ms")
 	script := `echo begun $DAYBOOK_GENERATION >&2; [ $DAYBOOK_GENERATION != 1 ] || sleep 1000`
@@ -270,7 +296,10 @@ func TestL11RestartedWorkerOfTheSameName(t *testing.T) {
 // is ended, and the other worker's outcome stands.
 func TestL12StoppedPastItsLease(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	onEach(t, testL12StoppedPastItsLease)
+}
+
+func testL12StoppedPastItsLease(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.start("reconcile", "--every", "50ms")
 	script := `echo begun $DAYBOOK_GENERATION >&2; trap 'echo told $DAYBOOK_GENERATION >&2; exit 0' TERM
@@ -319,7 +348,10 @@ func TestWorkerHearsOtherProcesses(t *testing.T) {
 // the command started reads them, which nothing ends with the worker.
 func TestKilledWorkerLeavesWholeInput(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	onEach(t, testKilledWorkerLeavesWholeInput)
+}
+
+func testKilledWorkerLeavesWholeInput(t *testing.T, c *cli) {
 	args := `"` + strings.Repeat("x", daybook.ArgsMax-2) + `"`
 	c.stdin = args
 	c.enqueue(1, "--args-file", "-")

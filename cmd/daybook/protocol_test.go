@@ -8,8 +8,9 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-func TestClaimAndComplete(t *testing.T) {
-	c := newCLI(t)
+func TestClaimAndComplete(t *testing.T) { onEach(t, testClaimAndComplete) }
+
+func testClaimAndComplete(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2)
 	var got claims
@@ -40,8 +41,9 @@ func TestClaimAndComplete(t *testing.T) {
 	c.want(statusNotFound, append([]string{"complete", id(77)}, o...)...)
 }
 
-func TestFailAndRelease(t *testing.T) {
-	c := newCLI(t)
+func TestFailAndRelease(t *testing.T) { onEach(t, testFailAndRelease) }
+
+func testFailAndRelease(t *testing.T, c *cli) {
 	c.enqueue(1, "--max-failures", "2")
 	session, generation := c.claimJob(1)
 	c.ok(append([]string{"fail", id(1), "--error", "boom\x00\nsecond", "--retry-in", "1h"},
@@ -78,8 +80,9 @@ func TestFailAndRelease(t *testing.T) {
 
 // A claim that lapsed and was claimed again: whatever the old owner says is
 // refused and shown, and the new owner isn't disturbed.
-func TestLapsedOwnerIsFenced(t *testing.T) {
-	c := newCLI(t)
+func TestLapsedOwnerIsFenced(t *testing.T) { onEach(t, testLapsedOwnerIsFenced) }
+
+func testLapsedOwnerIsFenced(t *testing.T, c *cli) {
 	c.enqueue(1)
 	old, g1 := c.claimJob(1, "--lease", "1s", "--worker", "old")
 	c.later(2 * time.Second)
@@ -109,8 +112,9 @@ func TestLapsedOwnerIsFenced(t *testing.T) {
 	}
 }
 
-func TestRenew(t *testing.T) {
-	c := newCLI(t)
+func TestRenew(t *testing.T) { onEach(t, testRenew) }
+
+func testRenew(t *testing.T, c *cli) {
 	c.enqueue(1)
 	session, _ := c.claimJob(1, "--lease", "1s")
 	c.later(5 * time.Second)
@@ -130,8 +134,9 @@ func TestRenew(t *testing.T) {
 
 // Under work --exec the claim is known from the environment; for another job
 // than its own it isn't.
-func TestOwnerFromEnvironment(t *testing.T) {
-	c := newCLI(t)
+func TestOwnerFromEnvironment(t *testing.T) { onEach(t, testOwnerFromEnvironment) }
+
+func testOwnerFromEnvironment(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2)
 	session, _ := c.claimJob(1)
@@ -148,8 +153,9 @@ func TestOwnerFromEnvironment(t *testing.T) {
 	c.want(statusUsage, "complete")
 }
 
-func TestClaimJobStates(t *testing.T) {
-	c := newCLI(t)
+func TestClaimJobStates(t *testing.T) { onEach(t, testClaimJobStates) }
+
+func testClaimJobStates(t *testing.T, c *cli) {
 	c.want(statusNotFound, "claim", "job", id(1))
 	c.enqueue(1, "--in", "1h")
 	c.want(statusRefused, "claim", "job", id(1))
@@ -166,8 +172,9 @@ func TestClaimJobStates(t *testing.T) {
 
 // A result past the limit fails the attempt for good, since running again
 // would make the same one.
-func TestCompleteTooLarge(t *testing.T) {
-	c := newCLI(t)
+func TestCompleteTooLarge(t *testing.T) { onEach(t, testCompleteTooLarge) }
+
+func testCompleteTooLarge(t *testing.T, c *cli) {
 	c.enqueue(1)
 	session, generation := c.claimJob(1)
 	c.want(statusFailed, append([]string{"complete", id(1), "--result",

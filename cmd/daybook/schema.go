@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daybookdev/daybook"
-	"github.com/daybookdev/daybook/store/sqlite"
 )
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -18,58 +17,72 @@ func (a *app) schemaCommand() *cobra.Command {
 	return cmd
 }
 
-// schemaState is which schema the book has, and which this program wants.
-type schemaState struct {
-	Version int  `json:"version"`
-	Want    int  `json:"want"`
-	Current bool `json:"current"`
-}
+// schemaLook is a way to learn which tables a database has.
+type schemaLook func(database, context.Context) (schemaState, error)
 
-func (a *app) schemaVersion(ctx context.Context, book *daybook.Book) error {
-	have, want, err := sqlite.SchemaVersion(ctx, book)
-	if err != nil {
-		return err
+// showSchema shows what look finds in the database that the flags name.
+func (a *app) showSchema(look schemaLook) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		db, err := a.database()
+		if err != nil {
+			return err
+		}
+		state, err := look(db, cmd.Context())
+		if err != nil {
+			return err
+		}
+		return a.show(state, func(t *table) {
+			text := fmt.Sprintf("version %d, wants %d", state.Version, state.Want)
+			if state.Schema != "" {
+				text = "schema " + state.Schema + ": " + text
+			}
+			if state.Version < state.Want {
+				text += "; run daybook schema up"
+			}
+			t.row(text)
+		})
 	}
-	return a.show(schemaState{have, want, have == want}, func(t *table) {
-		t.row(fmt.Sprintf("version %d, wants %d", have, want))
-	})
 }
 
 func (a *app) schemaUpCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use: "up", Short: "Make or upgrade the tables; a SQLite book does it by itself",
-		Example: example("daybook schema up", "daybook schema up --db sqlite:other.db -o json"),
-		Args:    cobra.NoArgs,
+		Example: example("daybook schema up --db postgres://daybook@localhost/app",
+			"daybook schema up --db postgres://daybook@localhost/app --schema jobs -o json",
+			"daybook schema up --db sqlite:other.db"),
+		Args: cobra.NoArgs,
+		RunE: a.showSchema(database.up),
 	}
-	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, _ []string) error {
-		return a.schemaVersion(ctx, book) // opening the book brought it up
-	})
-	return cmd
 }
 
 func (a *app) schemaStatusCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use: "status", Short: "Say which version the tables have, and which this program wants",
 		Example: example("daybook schema status", "daybook schema status -o json"),
 		Args:    cobra.NoArgs,
+		RunE:    a.showSchema(database.status),
 	}
-	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, _ []string) error {
-		return a.schemaVersion(ctx, book)
-	})
-	return cmd
 }
 
 func (a *app) schemaPrintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "print", Short: "Print the tables as SQL",
-		Example: example("daybook schema print", "daybook schema print -o json"),
+		Example: example("daybook schema print", "daybook schema print --db postgres:// --schema jobs > schema.sql"),
 		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = func(*cobra.Command, []string) error {
-		if a.json() {
-			return daybook.EncodeJSON(a.stdout, map[string]string{"schema": sqlite.Schema()})
+		db, err := a.database()
+		if err != nil {
+			return err
 		}
-		_, err := io.WriteString(a.stdout, sqlite.Schema())
+		script, err := db.script()
+		if err != nil {
+			return err
+		}
+		if a.json() {
+			return daybook.EncodeJSON(a.stdout, map[string]string{"schema": script})
+		}
+		_, err = io.WriteString(a.stdout, script)
 		return err
 	}
 	return cmd

@@ -10,8 +10,9 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-func TestQueuePauseResume(t *testing.T) {
-	c := newCLI(t)
+func TestQueuePauseResume(t *testing.T) { onEach(t, testQueuePauseResume) }
+
+func testQueuePauseResume(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.ok("queue", "pause", "mail", "--reason", "relay is down")
 	c.ok("queue", "pause", "mail") // harmless
@@ -31,8 +32,9 @@ func TestQueuePauseResume(t *testing.T) {
 	}
 }
 
-func TestWorkerListAndQuiet(t *testing.T) {
-	c := newCLI(t)
+func TestWorkerListAndQuiet(t *testing.T) { onEach(t, testWorkerListAndQuiet) }
+
+func testWorkerListAndQuiet(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2)
 	session, _ := c.claimJob(1, "--worker", "w1", "--lease", "1s")
@@ -58,8 +60,9 @@ func TestWorkerListAndQuiet(t *testing.T) {
 	}
 }
 
-func TestBacklog(t *testing.T) {
-	c := newCLI(t)
+func TestBacklog(t *testing.T) { onEach(t, testBacklog) }
+
+func testBacklog(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2, "--in", "1h")
 	c.enqueue(3)
@@ -88,8 +91,9 @@ func (s lineSink) Write(p []byte) (int, error) {
 
 // Every way in which a queue gets longer or shorter is a flow of its own, and
 // attempts aren't requests.
-func TestBacklogWatchFlows(t *testing.T) {
-	c := newCLI(t)
+func TestBacklogWatchFlows(t *testing.T) { onEach(t, testBacklogWatchFlows) }
+
+func testBacklogWatchFlows(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2, "--expires-at", c.clock().Add(time.Hour).UTC().Format(time.RFC3339))
 	c.enqueue(3)
@@ -135,8 +139,9 @@ func TestBacklogWatchFlows(t *testing.T) {
 	}
 }
 
-func TestReconcileOnce(t *testing.T) {
-	c := newCLI(t)
+func TestReconcileOnce(t *testing.T) { onEach(t, testReconcileOnce) }
+
+func testReconcileOnce(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.claimJob(1, "--lease", "1s")
 	var got map[string]int
@@ -151,8 +156,9 @@ func TestReconcileOnce(t *testing.T) {
 }
 
 // The loop repairs by itself, and ends well when it is told to.
-func TestReconcileLoop(t *testing.T) {
-	c := newCLI(t)
+func TestReconcileLoop(t *testing.T) { onEach(t, testReconcileLoop) }
+
+func testReconcileLoop(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.claimJob(1, "--lease", "1s")
 	c.later(2 * time.Second)
@@ -174,8 +180,9 @@ func TestReconcileLoop(t *testing.T) {
 	c.state(1, daybook.Waiting)
 }
 
-func TestSchema(t *testing.T) {
-	c := newCLI(t)
+func TestSchema(t *testing.T) { onEach(t, testSchema) }
+
+func testSchema(t *testing.T, c *cli) {
 	var state schemaState
 	for _, verb := range []string{"up", "status"} {
 		if c.json(statusDone, &state, "schema", verb); !state.Current || state.Version < 1 ||
@@ -183,7 +190,7 @@ func TestSchema(t *testing.T) {
 			t.Errorf("schema %s: got %+v, want the current version", verb, state)
 		}
 	}
-	if out := c.ok("schema", "print"); !strings.Contains(out, "CREATE TABLE job") {
+	if out := c.ok("schema", "print"); !strings.Contains(strings.ReplaceAll(out, "daybook.", ""), "CREATE TABLE job") {
 		t.Errorf("got %q…, want the tables", out[:min(80, len(out))])
 	}
 	c.enqueue(1)
@@ -199,8 +206,9 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-func TestL33Prune(t *testing.T) {
-	c := newCLI(t)
+func TestL33Prune(t *testing.T) { onEach(t, testL33Prune) }
+
+func testL33Prune(t *testing.T, c *cli) {
 	c.enqueue(1, "--key", "k")
 	session, generation := c.claimJob(1)
 	c.ok(append([]string{"complete", id(1)}, owner(session, generation)...)...)
@@ -231,26 +239,43 @@ func TestL33Prune(t *testing.T) {
 	}
 }
 
-func TestDoctorAndVersion(t *testing.T) {
+// health is the answer of doctor.
+type health struct {
+	OK       bool
+	Findings []finding
+}
+
+func TestDoctor(t *testing.T) {
 	c := newCLI(t)
-	var health struct {
-		OK       bool
-		Findings []finding
-	}
-	c.json(statusDone, &health, "doctor")
+	var got health
+	c.json(statusFailed, &got, "doctor") // nobody reconciles yet
 	all := true
-	for _, f := range health.Findings {
+	for _, f := range got.Findings {
 		all = all && f.OK
 		if f.Name == "" || f.OK != (f.Advice == "") {
 			t.Errorf("got %+v, want advice where something isn't right", f)
 		}
 	}
-	if len(health.Findings) < 3 || health.OK != all {
-		t.Errorf("got %+v, want ok to sum the findings up", health)
+	if len(got.Findings) < 3 || got.OK || all {
+		t.Errorf("got %+v, want ok to sum the findings up", got)
 	}
+	if s := c.want(statusFailed, "doctor"); !strings.Contains(s.out, "\n!!  last reconciler's pass") {
+		t.Errorf("got %q, want what is bad marked", s.out)
+	}
+	c.ok("reconcile", "--once")
+	if c.json(statusDone, &got, "doctor"); !got.OK {
+		t.Errorf("after a pass: got %+v, want nothing bad", got)
+	}
+}
+
+func TestVersionAndCompletion(t *testing.T) {
+	c := newCLI(t)
 	var v versionAnswer
-	if c.json(statusDone, &v, "version"); v.Version == "" || v.Go == "" {
-		t.Errorf("got %+v, want version and Go", v)
+	if c.json(statusDone, &v, "version"); v.Version == "" || v.Go == "" || len(v.Databases) != 2 {
+		t.Errorf("got %+v, want version, Go and two databases", v)
+	}
+	if out := c.ok("__complete", "job", "list", "--db", ""); !strings.HasPrefix(out, "sqlite:\npostgres://\n") {
+		t.Errorf("completing --db: got %q, want how URLs begin", out)
 	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if out := c.ok("completion", shell); !strings.Contains(out, "daybook") {

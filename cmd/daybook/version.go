@@ -13,10 +13,13 @@ type versionAnswer struct {
 	Commit  string `json:"commit,omitempty"`
 	Go      string `json:"go"`
 	System  string `json:"system"`
+	// Databases begin the URLs of the books that this build works on.
+	Databases []string `json:"databases"`
 }
 
 func versionOf() versionAnswer {
-	v := versionAnswer{Version: "devel", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionAnswer{Version: "devel", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
+		Databases: databaseSchemes}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
@@ -39,7 +42,10 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := versionOf()
-			return a.show(v, func(t *table) { t.row("daybook " + v.Version + " " + v.Go + " " + v.System) })
+			return a.show(v, func(t *table) {
+				t.row("daybook " + v.Version + " " + v.Go + " " + v.System)
+				t.row("books: " + dbForms)
+			})
 		},
 	}
 }

@@ -50,8 +50,8 @@ func (a *app) workCommand() *cobra.Command {
 		}
 		a.cache = sqlite.CacheDefault
 		// A worker has its own way to end by signals.
-		return a.onBook(a.base, func(ctx context.Context, book *daybook.Book) error {
-			return a.work(ctx, book, f, config)
+		return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
+			return a.work(ctx, db, book, f, config)
 		})
 	}
 	return cmd
@@ -132,9 +132,9 @@ func (f *workFlags) config() (worker.Config, error) {
 }
 
 // work runs the worker until it is drained or told to stop.
-func (a *app) work(ctx context.Context, book *daybook.Book, f workFlags, config worker.Config) error {
+func (a *app) work(ctx context.Context, db database, book *daybook.Book, f workFlags, config worker.Config) error {
 	w := worker.New(book, config)
-	handler, err := a.execHandler(f.exec)
+	handler, err := a.execHandler(db, f.exec)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (a *app) work(ctx context.Context, book *daybook.Book, f workFlags, config 
 		return err
 	}
 	if f.listen != "" {
-		server, err := listen(ctx, f.listen, book, w)
+		server, err := listen(ctx, f.listen, db, book, w)
 		if err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (a *app) work(ctx context.Context, book *daybook.Book, f workFlags, config 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer onSignals(ctx, w, stop, f.grace, book.Log())()
-	watching.Go(func() { watch(ctx, book) })
+	watching.Go(func() { watch(ctx, db, book) })
 	if err := w.Run(ctx); err != nil || !a.json() {
 		return err
 	}

@@ -25,8 +25,9 @@ func writeGate(t *testing.T, gate, text string) {
 	}
 }
 
-func TestWorkDrains(t *testing.T) {
-	c := newCLI(t)
+func TestWorkDrains(t *testing.T) { onEach(t, testWorkDrains) }
+
+func testWorkDrains(t *testing.T, c *cli) {
 	c.enqueue(1, "--args", `{"n": 1.0}`)
 	c.enqueue(2, "--in", "1h")
 	c.ok("enqueue", "--queue", "other", "--kind", "k", "--id", id(3))
@@ -38,8 +39,9 @@ func TestWorkDrains(t *testing.T) {
 	c.state(3, daybook.Waiting)
 }
 
-func TestWorkExitStatuses(t *testing.T) {
-	c := newCLI(t)
+func TestWorkExitStatuses(t *testing.T) { onEach(t, testWorkExitStatuses) }
+
+func testWorkExitStatuses(t *testing.T, c *cli) {
 	for n, status := range []string{"0", "65", "75", "9"} {
 		c.enqueue(n+1, "--args", status)
 	}
@@ -62,8 +64,9 @@ func TestWorkExitStatuses(t *testing.T) {
 }
 
 // The command knows whose job it works on, and daybook works inside it.
-func TestWorkEnvironment(t *testing.T) {
-	c := newCLI(t)
+func TestWorkEnvironment(t *testing.T) { onEach(t, testWorkEnvironment) }
+
+func testWorkEnvironment(t *testing.T, c *cli) {
 	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +92,9 @@ func TestWorkEnvironment(t *testing.T) {
 	}
 }
 
-func TestWorkKindsWeightsAndConfig(t *testing.T) {
-	c := newCLI(t)
+func TestWorkKindsWeightsAndConfig(t *testing.T) { onEach(t, testWorkKindsWeightsAndConfig) }
+
+func testWorkKindsWeightsAndConfig(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.ok("enqueue", "--queue", "mail", "--kind", "report", "--id", id(2))
 	conf := writeFile(t, "daybook.toml", `
@@ -132,9 +136,13 @@ timeout = "100ms"
 // L7 and L58: a cancel that a person asks for reaches the command, and so does
 // a revoked claim.
 func TestL7L56L58CancelReachesTheCommand(t *testing.T) {
+	onEach(t, testL7L56L58CancelReachesTheCommand)
+}
+
+func testL7L56L58CancelReachesTheCommand(t *testing.T, each *cli) {
 	for name, force := range map[string][]string{"asked": nil, "forced": {"--force"}} {
 		t.Run(name, func(t *testing.T) {
-			c := newCLI(t)
+			c := each.another(t)
 			c.enqueue(1)
 			p := c.start("work", "--queue", "mail", "--lease", "1s", "--exec",
 				`trap 'echo told >&2; exit 1' TERM; echo up >&2; while :; do sleep 0.02; done`)
@@ -151,8 +159,9 @@ func TestL7L56L58CancelReachesTheCommand(t *testing.T) {
 	}
 }
 
-func TestWorkListen(t *testing.T) {
-	c := newCLI(t)
+func TestWorkListen(t *testing.T) { onEach(t, testWorkListen) }
+
+func testWorkListen(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2, "--in", "1h")
 	gate := filepath.Join(c.dir, "gate")

@@ -29,13 +29,9 @@ func (a *app) workerListCommand() *cobra.Command {
 		if err := checkLimit(filter.Limit); err != nil {
 			return err
 		}
-		sessions, err := book.Sessions(ctx, filter)
+		workers, err := listWorkers(ctx, book, filter)
 		if err != nil {
 			return err
-		}
-		workers := make([]listed, 0, len(sessions))
-		for _, s := range sessions {
-			workers = append(workers, listed{s, sessionState(s, a.clock())})
 		}
 		whole := struct {
 			Workers []listed `json:"workers"`
@@ -46,6 +42,19 @@ func (a *app) workerListCommand() *cobra.Command {
 		})
 	})
 	return cmd
+}
+
+// listWorkers holds sessions to the database's clock, which made their leases.
+func listWorkers(ctx context.Context, book *daybook.Book, filter daybook.SessionFilter) ([]listed, error) {
+	workers := []listed{}
+	err := book.Store().Read(ctx, "listing workers", func(v daybook.View) error {
+		sessions, err := v.Sessions(ctx, filter)
+		for _, s := range sessions {
+			workers = append(workers, listed{s, sessionState(s, v.Now())})
+		}
+		return err
+	})
+	return workers, err
 }
 
 // listed is one session in a list, with its state in a word.

@@ -65,7 +65,10 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 // A job that is stored is named, also when its id can't be printed: else its
 // caller would take it for refused.
 func TestStoredThoughNothingCanBePrinted(t *testing.T) {
-	c := newCLI(t)
+	onEach(t, testStoredThoughNothingCanBePrinted)
+}
+
+func testStoredThoughNothingCanBePrinted(t *testing.T, c *cli) {
 	for _, test := range []struct {
 		args []string
 		want string
@@ -85,8 +88,9 @@ func TestStoredThoughNothingCanBePrinted(t *testing.T) {
 }
 
 // Refused lines are told in their order, whoever refuses them and when.
-func TestRefusedLinesInOrder(t *testing.T) {
-	c := newCLI(t)
+func TestRefusedLinesInOrder(t *testing.T) { onEach(t, testRefusedLinesInOrder) }
+
+func testRefusedLinesInOrder(t *testing.T, c *cli) {
 	c.ok("enqueue", "--queue", "bulk", "--kind", "k", "--key", "taken")
 	requests := requestLines(3*batchLines, func(i int) bool { return i%7 == 3 })
 	lines := strings.Split(strings.TrimSuffix(requests, "\n"), "\n")
@@ -124,18 +128,20 @@ func TestProgressClock(t *testing.T) {
 }
 
 // A pass by hand is noted like any other: doctor then sees a reconciler.
-func TestReconcileOnceIsNoted(t *testing.T) {
-	c := newCLI(t)
+func TestReconcileOnceIsNoted(t *testing.T) { onEach(t, testReconcileOnceIsNoted) }
+
+func testReconcileOnceIsNoted(t *testing.T, c *cli) {
 	passed := func() bool {
 		t.Helper()
-		var health struct{ Findings []finding }
-		c.json(statusDone, &health, "doctor")
-		for _, f := range health.Findings {
+		var got health
+		s := c.run("doctor", "-o", "json")
+		oneJSONLine(t, s.out, &got)
+		for _, f := range got.Findings {
 			if f.Name == "last reconciler's pass" {
 				return f.OK
 			}
 		}
-		t.Fatalf("got %+v, want a finding about the last pass", health.Findings)
+		t.Fatalf("got %+v, want a finding about the last pass", got.Findings)
 		return false
 	}
 	c.enqueue(1)
@@ -150,8 +156,9 @@ func TestReconcileOnceIsNoted(t *testing.T) {
 
 // A filter says which states it meant, asks only about something, and a dry run
 // by id says what would happen.
-func TestDecisionsSayWhatTheyMean(t *testing.T) {
-	c := newCLI(t)
+func TestDecisionsSayWhatTheyMean(t *testing.T) { onEach(t, testDecisionsSayWhatTheyMean) }
+
+func testDecisionsSayWhatTheyMean(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.enqueue(2)
 	c.claimJob(2)
@@ -185,8 +192,9 @@ func TestDecisionsSayWhatTheyMean(t *testing.T) {
 	}
 }
 
-func TestWorkerStates(t *testing.T) {
-	c := newCLI(t)
+func TestWorkerStates(t *testing.T) { onEach(t, testWorkerStates) }
+
+func testWorkerStates(t *testing.T, c *cli) {
 	c.enqueue(1)
 	c.claimJob(1, "--worker", "w1", "--lease", "1s")
 	var list struct{ Workers []listed }

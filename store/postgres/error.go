@@ -79,8 +79,7 @@ func (s schema) friendly(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if e, ok := errors.AsType[*daybook.Error](err); ok {
-		_ = e
+	if _, ours := errors.AsType[*daybook.Error](err); ours {
 		return err
 	}
 	state := stateOf(err)
@@ -91,6 +90,10 @@ func (s schema) friendly(doing string, err error) error {
 		return wrapped(daybook.CodeBusy, err, "somebody else holds what %s needs; try again", doing)
 	case state == stateNoTable, state == stateNoSchema, state == stateNoFunction:
 		return wrapped(daybook.CodeInvalid, err, "schema %s has no book, or an older one; run daybook schema up", s.quoted())
+	}
+	if state == "42501" {
+		return wrapped(daybook.CodeRefused, err, "the database's user may not do this (%s) in schema %s; grant it, or use another",
+			doing, s.quoted())
 	}
 	for ours, code := range map[string]daybook.Code{stateFenced: daybook.CodeFenced, stateRefused: daybook.CodeRefused,
 		stateKeyConflict: daybook.CodeKeyConflict, stateInvalid: daybook.CodeInvalid} {

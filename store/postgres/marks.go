@@ -28,11 +28,14 @@ const (
 	lookRest  = 100 * time.Millisecond
 	lookShare = 20
 	// What looking costs on a book without anything dead, by queue and by job.
-	lookQueue, lookJob = 50 * time.Microsecond, 20 * time.Microsecond
-	// markTrail is by how many claimed jobs a mark stays behind, so that what
-	// is committed a little out of order is seen at once; markBehind is the time
-	// of that, until so many were claimed.
+	lookQueue, lookJob = 50 * time.Microsecond, 5 * time.Microsecond
+	// markTrail is by how many claimed jobs a mark stays behind at most, so that
+	// what is committed a little out of order is seen at once; trailLeast and
+	// trailCalls keep that small beside the claim itself. markBehind is the time
+	// of it, until so many were claimed.
 	markTrail  = 1000
+	trailLeast = 100
+	trailCalls = 10
 	markBehind = daybook.Time(time.Second / time.Microsecond)
 	// setsMost and lanesMost bound the memory.
 	setsMost, lanesMost = 64, 100_000
@@ -190,8 +193,9 @@ func (l *look) learnCost(a answer) {
 	if whole == 0 {
 		return
 	}
-	usual := time.Duration(a.head.LookedAt)*lookQueue + time.Duration(len(a.jobs))*lookJob
-	cost := max(0, time.Duration(a.head.Looked)*time.Microsecond-usual) / time.Duration(whole)
+	usual := time.Duration(a.head.LookedAt) * lookQueue
+	cost := time.Duration(max(a.head.Gaps, a.head.Looked-(time.Duration(len(a.jobs))*lookJob).Microseconds())) * time.Microsecond
+	cost = max(0, cost-usual) / time.Duration(whole)
 	for i, queue := range l.queues {
 		if l.whole[i] {
 			lane := l.set.lane(queue)
@@ -254,7 +258,8 @@ func (m *mark) claimed(b batch, l *look) {
 	}
 	m.behind = append(m.behind, b)
 	m.count += b.count
-	for m.count-m.behind[0].count >= markTrail {
+	trail := min(markTrail, trailLeast+trailCalls*b.count)
+	for m.count-m.behind[0].count >= trail {
 		m.count -= m.behind[0].count
 		m.behind = m.behind[1:]
 		m.move(m.behind[0].runAt, m.behind[0].seq)

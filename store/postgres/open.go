@@ -110,17 +110,21 @@ func newStore(url string, o Options) (*Store, error) {
 	}
 	s := &Store{schema: schema(o.Schema), opts: o, ladder: steps}
 	var err error
-	if s.pool, err = s.connect(url, o.Conns); err != nil {
+	if s.pool, err = s.connect(url, o.Conns, steady); err != nil {
 		return nil, err
 	}
-	if s.txs, err = s.connect(url, o.TxConns); err != nil {
+	if s.txs, err = s.connect(url, o.TxConns, nil); err != nil {
 		s.pool.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Store) connect(url string, conns int) (*pgxpool.Pool, error) {
+// steady keeps plans from flipping: a table that was empty when a plan was made
+// looks as if reading all of it were cheapest, and that plan is kept for long.
+var steady = map[string]string{"enable_seqscan": "off", "jit": "off"}
+
+func (s *Store) connect(url string, conns int, settings map[string]string) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, daybook.Invalid("db", "is not a PostgreSQL URL like postgres://user@host/database: %s", redact(err, url))
@@ -140,9 +144,7 @@ func (s *Store) connect(url string, conns int) (*pgxpool.Pool, error) {
 	chosen := at.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 	c.MaxConns = int32(conns)
 	c.MaxConnIdleTime = time.Minute
-	if !chosen {
-		c.BeforeConnect = s.unpooled
-	}
+	c.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error { return s.tune(ctx, c, chosen, settings) }
 	return pgxpool.NewWithConfig(context.Background(), c)
 }
 

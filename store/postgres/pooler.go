@@ -9,10 +9,11 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-// unpooled chooses how connections are to talk, before each is made. Behind a
-// pooler the next transaction may meet another server process, which knows no
-// statement prepared before; the first connection finds out.
-func (s *Store) unpooled(ctx context.Context, c *pgx.ConnConfig) error {
+// tune chooses how a connection is to talk, before it is made. Behind a pooler
+// the next transaction may meet another server process, which knows no statement
+// prepared before and no setting; the first connection finds out. chosen says
+// that the user decided how statements travel.
+func (s *Store) tune(ctx context.Context, c *pgx.ConnConfig, chosen bool, settings map[string]string) error {
 	s.looking.Lock()
 	defer s.looking.Unlock()
 	if !s.looked {
@@ -23,7 +24,15 @@ func (s *Store) unpooled(ctx context.Context, c *pgx.ConnConfig) error {
 		s.looked, s.pooled = true, pooled
 	}
 	if s.pooled {
-		c.DefaultQueryExecMode = pgx.QueryExecModeExec
+		if !chosen {
+			c.DefaultQueryExecMode = pgx.QueryExecModeExec
+		}
+		return nil
+	}
+	for name, value := range settings {
+		if _, own := c.RuntimeParams[name]; !own {
+			c.RuntimeParams[name] = value
+		}
 	}
 	return nil
 }

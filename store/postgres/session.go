@@ -103,7 +103,7 @@ func (v *view) Sessions(_ context.Context, f daybook.SessionFilter) ([]daybook.S
 func (v *view) listSessions(f daybook.SessionFilter, lock string) (list []daybook.Session, err error) {
 	err = v.rows("SELECT "+sessionColumns+`, (SELECT count(*) FROM daybook.owned o WHERE o.session = s.n)
 		FROM daybook.session s WHERE ($1::boolean OR s.ended_at IS NULL) AND ($2::bigint IS NULL OR s.expires_at <= $2)
-		AND ($3::text IS NULL OR s.worker = $3) ORDER BY s.started_at DESC, s.id DESC LIMIT $4::bigint`+lock,
+		AND ($3::text IS NULL OR s.worker = $3) ORDER BY s.arrival DESC LIMIT $4::bigint`+lock,
 		[]any{f.WithEnded, null(f.Expired), nullText(f.Worker), nullInt(int64(f.Limit))}, func(row []any) error {
 			s, err := scanSession(row)
 			list = append(list, s)
@@ -166,6 +166,7 @@ func (v *view) Claims(_ context.Context, of daybook.ClaimsOf) (daybook.Session, 
 // Claims of a write locks the session: who renews it or ends it waits.
 func (t *tx) Claims(ctx context.Context, of daybook.ClaimsOf) (daybook.Session, []daybook.Job, bool, error) {
 	if !of.Call.IsZero() {
+		t.later(anyCount, "", "SELECT daybook.lock_call($1::text::uuid)", of.Call.String())
 		return t.view.Claims(ctx, of)
 	}
 	s, found, err := t.session("id = $1::text::uuid FOR NO KEY UPDATE", of.Session.String())

@@ -155,14 +155,14 @@ func (l *line) trip(ctx context.Context, call string, do func(ctx context.Contex
 	fault := l.s.opts.Fault
 	if fault != nil {
 		if err := fault(call, false); err != nil {
-			l.cut()
+			l.undo(ctx)
 			return errors.Join(errBroken, err)
 		}
 	}
 	err := do(ctx)
 	if fault != nil {
 		if failed := fault(call, true); failed != nil && err == nil {
-			l.cut()
+			l.undo(ctx)
 			return errors.Join(errBroken, failed)
 		}
 	}
@@ -183,6 +183,13 @@ func (l *line) abort(ctx context.Context, begun bool) {
 	if _, err := l.conn.Exec(bounded, "ROLLBACK"); err != nil {
 		l.cut()
 	}
+}
+
+// undo breaks the connection for a test, as it looks when the server has noticed:
+// till then it holds the locks, and who skips what is locked finds nothing.
+func (l *line) undo(ctx context.Context) {
+	l.conn.Exec(ctx, "ROLLBACK")
+	l.cut()
 }
 
 func (l *line) cut() {

@@ -139,6 +139,7 @@ CREATE TABLE daybook.progress (
 -- A session's number is random and not counted: a failover can repeat a count.
 CREATE TABLE daybook.session (
     n          bigint PRIMARY KEY,
+    arrival    bigint GENERATED ALWAYS AS IDENTITY,
     id         uuid NOT NULL UNIQUE,
     worker     text NOT NULL,
     lease      bigint NOT NULL,                  -- microseconds

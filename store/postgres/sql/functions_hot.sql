@@ -106,13 +106,14 @@ BEGIN
         END IF;
         CONTINUE WHEN run_at > now_at;
         IF NOT (oldest OR suspects) THEN
-            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs,
-                array_agg(f.seq) FILTER (WHERE f.ledger) AS ledgers INTO found
-            FROM (SELECT r.ctid AS place, r.seq, r.ledger FROM daybook.ready r
-                WHERE r.lane = lane AND r.rank = rank AND (r.run_at, r.seq) >= (run_at, seq) AND r.run_at <= now_at
-                    AND (r.expires_at IS NULL OR r.expires_at > now_at) AND NOT r.suspect
-                    AND (kinds IS NULL OR r.kind = ANY (kinds))
-                ORDER BY r.run_at, r.seq LIMIT most - cardinality(seqs) FOR UPDATE SKIP LOCKED) f;
+            WITH d AS (DELETE FROM daybook.ready r WHERE r.ctid = ANY (ARRAY(
+                    SELECT r.ctid FROM daybook.ready r
+                    WHERE r.lane = lane AND r.rank = rank AND (r.run_at, r.seq) >= (run_at, seq) AND r.run_at <= now_at
+                        AND (r.expires_at IS NULL OR r.expires_at > now_at) AND NOT r.suspect
+                        AND (kinds IS NULL OR r.kind = ANY (kinds))
+                    ORDER BY r.run_at, r.seq LIMIT most - cardinality(seqs) FOR UPDATE SKIP LOCKED))
+                RETURNING r.seq, r.ledger)
+            SELECT array_agg(d.seq) AS seqs, array_agg(d.seq) FILTER (WHERE d.ledger) AS ledgers, NULL::tid[] AS places INTO found FROM d;
         ELSE
             SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs, array_agg(f.seq) FILTER (WHERE f.ledger) AS ledgers,
                 array_agg(f.run_at) AS dues, array_agg(f.suspect) AS crashy, max(f.seq) FILTER (WHERE f.suspect) AS suspect
@@ -165,6 +166,11 @@ BEGIN
         ORDER BY 3, 2 LIMIT most;
 END $$;
 
+-- One call at a time: who repeats a call while it is being made waits, and then
+-- gets what it was given. NULL is no call.
+CREATE OR REPLACE FUNCTION daybook.lock_call(call uuid) RETURNS void LANGUAGE sql VOLATILE
+AS $$ SELECT pg_advisory_xact_lock(20013, hashtext($1::text)) $$;
+
 -- Whether a session may claim without a closer look.
 CREATE OR REPLACE FUNCTION daybook.may_claim(s daybook.session, now_at bigint) RETURNS boolean LANGUAGE sql IMMUTABLE
 AS $$ SELECT $1.n IS NOT NULL AND $1.ended_at IS NULL AND NOT $1.quiet AND $1.expires_at - $2 >= $1.lease / 2 $$;
@@ -194,13 +200,13 @@ DECLARE
     s        daybook.session;
     checks   boolean := false;
     changed  boolean := false;
-    number   bigint;
     lanes    int[];
     last     int := 0; -- the last queue that was looked at
     share    int;
     room     int;
     want     int;
     got      record;
+    found    record;
     taken    int[];
     more     boolean[];
     seqs     bigint[] := '{}';
@@ -210,21 +216,26 @@ DECLARE
     begun    timestamptz;
     gap_time interval := '0';
 BEGIN
-    -- A call that is being made already has to end first; NULL is no call.
-    PERFORM daybook.claims_shared(), pg_advisory_xact_lock(20013, hashtext(call::text));
+    PERFORM daybook.claims_shared(), daybook.lock_call(call);
     now_at := coalesce(now_at, daybook.clock());
-    SELECT w.* INTO s FROM daybook.session w WHERE w.id = session;
+    SELECT w AS session, l.lanes, EXISTS (SELECT 1 FROM daybook.call c WHERE c.id = call) AS known,
+        EXISTS (SELECT 1 FROM daybook.ready r WHERE r.suspect AND r.lane = ANY (l.lanes))
+            AND NOT EXISTS (SELECT 1 FROM daybook.owned o WHERE o.session = w.n AND o.suspect) AS suspects
+        INTO found
+        FROM (SELECT ARRAY(SELECT (SELECT w.n FROM daybook.queue w WHERE w.name = u.name AND w.paused_at IS NULL)
+            FROM unnest(queues) u(name)) AS lanes OFFSET 0) l LEFT JOIN daybook.session w ON w.id = session;
+    s := found.session;
+    lanes := found.lanes;
+    suspects := found.suspects;
     IF incarnation IS NULL THEN
-        IF NOT daybook.may_claim(s, now_at) OR EXISTS (SELECT 1 FROM daybook.call c WHERE c.id = call) THEN
+        IF found.known OR NOT daybook.may_claim(s, now_at) THEN
             RETURN;
         END IF;
         incarnation := daybook.current_incarnation();
         checks := true;
+    ELSIF found.known THEN
+        RAISE EXCEPTION 'claim call % was made meanwhile', call USING ERRCODE = '40001'; -- and look again
     END IF;
-    SELECT array_agg(q.n) INTO lanes FROM unnest(queues) u(name) LEFT JOIN LATERAL
-        (SELECT w.n FROM daybook.queue w WHERE w.name = u.name AND w.paused_at IS NULL OFFSET 0) q ON true;
-    suspects := EXISTS (SELECT 1 FROM daybook.ready r WHERE r.suspect AND r.lane = ANY (lanes))
-        AND NOT EXISTS (SELECT 1 FROM daybook.owned o WHERE o.session = s.n AND o.suspect);
     taken := array_fill(0, ARRAY[coalesce(cardinality(lanes), 0)]);
     more := array_fill(true, ARRAY[coalesce(cardinality(lanes), 0)]);
     begun := clock_timestamp();
@@ -278,20 +289,15 @@ BEGIN
     IF seqs = '{}' THEN
         RETURN;
     END IF;
-    IF call IS NOT NULL THEN
-        INSERT INTO daybook.call AS c (id, session, at) VALUES (call, s.n, now_at) ON CONFLICT DO NOTHING RETURNING c.n INTO number;
-        IF number IS NULL THEN -- the same call was made twice at once: try again, and it is known
-            RAISE EXCEPTION 'claim call % is being made by somebody else', call USING ERRCODE = '40001';
-        END IF;
-    END IF;
     RETURN QUERY
     WITH x AS MATERIALIZED (
         SELECT j.seq, j.id, j.queue, j.rank, j.kind, j.args, greatest(coalesce(j.generation, 0) + 1, incarnation << 32) AS next,
             j.enqueued_at, j.run_at, j.expires_at, j.max_failures, j.set_aside_lost, j.timeout, j.key, j.failures, j.crashes,
             j.first_claimed_at, j.origin, j.seq = ANY (ledgers) AS ledger
         FROM daybook.job j WHERE j.seq = ANY (seqs)),
+    c AS (INSERT INTO daybook.call AS c (id, session, at) SELECT call, s.n, now_at WHERE call IS NOT NULL RETURNING c.n),
     o AS (INSERT INTO daybook.owned (id, seq, generation, session, claimed_at, call, queue, granted, suspect, ledger, deadline)
-        SELECT x.id, x.seq, x.next, s.n, now_at, number, x.queue, s.renewals, x.seq IS NOT DISTINCT FROM suspect, x.ledger,
+        SELECT x.id, x.seq, x.next, s.n, now_at, (SELECT c.n FROM c), x.queue, s.renewals, x.seq IS NOT DISTINCT FROM suspect, x.ledger,
             now_at + x.timeout FROM x),
     b AS (INSERT INTO daybook.outbox (at, queue, ring, waiting, running, attempts)
         SELECT now_at, u.lane, false, -u.n, u.n, u.n FROM unnest(lanes, taken) u(lane, n) WHERE u.n > 0)

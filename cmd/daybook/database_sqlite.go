@@ -1,0 +1,99 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/store/sqlite"
+)
+
+// sqliteDatabase is a file.
+type sqliteDatabase struct {
+	app  *app
+	path string
+}
+
+// cacheSmall is enough for a command that passes by, so that putting in
+// hundreds of thousands of jobs takes no more memory than a few.
+const cacheSmall = 1 << 20
+
+// watchEvery is how often a worker looks whether another process wrote to the
+// book's file: a read of shared memory.
+const watchEvery = 50 * time.Millisecond
+
+func (a *app) sqliteDatabase(path string) (database, error) {
+	path = strings.TrimPrefix(path, "//")
+	switch {
+	case a.flags.schemaGiven:
+		return nil, usage("--schema is for postgres:// URLs; a SQLite file has one book")
+	case path == sqlite.Memory:
+		return nil, usage("--db sqlite:%s would be forgotten when the command ends; give a file", path)
+	case path == "":
+		return nil, usage("--db sqlite: wants a path behind it, like sqlite:daybook.db")
+	}
+	return sqliteDatabase{a, path}, nil
+}
+
+func (d sqliteDatabase) open(ctx context.Context, o daybook.Options) (*daybook.Book, error) {
+	return sqlite.Open(ctx, d.path, sqlite.Options{Book: o, Now: d.app.now, Cache: cmp.Or(d.app.cache, cacheSmall)})
+}
+
+func (d sqliteDatabase) environ() ([]string, error) {
+	path, err := filepath.Abs(d.path)
+	return []string{environment["db"] + "=sqlite:" + path}, err
+}
+
+func (d sqliteDatabase) up(ctx context.Context) (schemaState, error) { return d.status(ctx) }
+
+// status opens the book, which brings its tables up.
+func (d sqliteDatabase) status(ctx context.Context) (state schemaState, err error) {
+	err = d.app.onBook(ctx, func(ctx context.Context, book *daybook.Book) error {
+		state, err = d.state(ctx, book)
+		return err
+	})
+	return state, err
+}
+
+func (d sqliteDatabase) script() (string, error) { return sqlite.Schema(), nil }
+
+func (d sqliteDatabase) state(ctx context.Context, book *daybook.Book) (schemaState, error) {
+	have, want, err := sqlite.SchemaVersion(ctx, book)
+	return schemaState{Version: have, Want: want, Current: have == want, serves: have == want}, err
+}
+
+func (d sqliteDatabase) doctor(ctx context.Context, book *daybook.Book) ([]finding, error) {
+	found, err := sqlite.Doctor(ctx, book)
+	list := make([]finding, len(found))
+	for i, f := range found {
+		level := levelOK
+		if !f.OK {
+			level = levelBad
+		}
+		list[i] = finding{f.Name, f.OK, level, f.Value, f.Advice}
+	}
+	return list, err
+}
+
+func (d sqliteDatabase) scratch(ctx context.Context) scratch {
+	return scratch{
+		open: func() (*daybook.Book, error) {
+			return sqlite.Open(ctx, sqlite.Memory, sqlite.Options{Book: quietBook})
+		},
+		spoil: sqlite.Break,
+		clear: func() error { return nil },
+	}
+}
+
+// watch rings this process's bell for what other processes on the same file
+// put in, so that work starts well before the next poll.
+func (d sqliteDatabase) watch(ctx context.Context, book *daybook.Book) error {
+	return sqlite.Watch(ctx, book, watchEvery, func() {
+		if _, err := book.RingEligible(ctx); err != nil && ctx.Err() == nil {
+			book.Log().Debug("looking for other processes' jobs", "error", err)
+		}
+	})
+}
