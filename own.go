@@ -185,7 +185,7 @@ func (b *Book) Claim(ctx context.Context, r ClaimRequest) (Claimed, error) {
 			var plain bool
 			var err error
 			if out, plain, err = claimer.ClaimSet(ctx, r); err != nil || plain {
-				out.Full = len(out.Jobs) == r.Limit
+				out.Full = out.Full || len(out.Jobs) == r.Limit
 				return err
 			}
 		}

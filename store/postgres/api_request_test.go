@@ -46,7 +46,8 @@ type desk struct {
 
 // request draws one.
 func (d *desk) request() daybook.Request {
-	r := daybook.Request{Queue: d.pick("q", "q", "q2", "", "a b", "é", strings.Repeat("q", 128), strings.Repeat("q", 129)),
+	r := daybook.Request{Queue: d.pick("q", "q", "q2", "", "a b", "é", strings.Repeat("q", 128),
+		strings.Repeat("q", 129)),
 		Kind:   d.pick("k", "k", "k", "k.1_-:", "k\n", strings.Repeat("k", 129)),
 		OnLost: daybook.OnLost(d.pick("", "", "retry", "set_aside", "x"))}
 	if d.IntN(3) > 0 { // most of them plain

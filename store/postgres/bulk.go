@@ -28,7 +28,8 @@ func (t *tx) insert(jobs []daybook.NewJob) error {
 	return nil
 }
 
-const insertJobs = `SELECT daybook.insert_jobs($1::bigint, $2::text[], $3::int[], $4::text[]::uuid[], $5::text[], $6::text[],
+const insertJobs = `SELECT daybook.insert_jobs($1::bigint, $2::text[], $3::int[], $4::text[]::uuid[], $5::text[],
+	$6::text[],
 	$7::int[], $8::bigint[], $9::bigint[], $10::bigint[], $11::int[], $12::boolean[], $13::bigint[], $14::text[])`
 
 func (t *tx) insertChunk(jobs []daybook.NewJob) {
@@ -157,13 +158,15 @@ func (t *tx) copyJobs(to copier, jobs []daybook.NewJob) error {
 		rows[i] = jobs[i].Enqueue(now)
 		rows[i].Ref = seqs[i]
 	}
-	err = to.copyFrom(t.ctx, pgx.Identifier{string(t.schema), "job"}, []string{"seq", "enqueued_at", "id", "queue", "rank", "kind",
+	err = to.copyFrom(t.ctx, pgx.Identifier{string(t.schema), "job"}, []string{"seq", "enqueued_at", "id", "queue",
+		"rank", "kind",
 		"args", "run_at", "expires_at", "max_failures", "set_aside_lost", "timeout", "key"},
 		pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) { return jobRow(&rows[i], lanes[i]), nil }))
 	if err != nil {
 		return err
 	}
-	err = to.copyFrom(t.ctx, pgx.Identifier{string(t.schema), "ready"}, []string{"run_at", "seq", "lane", "rank", "kind", "expires_at"},
+	err = to.copyFrom(t.ctx, pgx.Identifier{string(t.schema), "ready"}, []string{"run_at", "seq", "lane", "rank", "kind",
+		"expires_at"},
 		pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
 			j := &rows[i]
 			return []any{int64(j.RunAt), j.Ref, lanes[i], rank(j.Priority), j.Kind, null(j.ExpiresAt)}, nil
@@ -203,8 +206,9 @@ func (t *tx) number(jobs []daybook.NewJob) (lanes, seqs []int64, err error) {
 		args: []any{names}, scan: func(row []any) error {
 			numbers = append(numbers, num(row[0]))
 			return nil
-		}}, statement{want: anyCount, query: "SELECT nextval(pg_get_serial_sequence($1::text, 'seq')) FROM generate_series(1, $2::int)",
-		args: []any{t.schema.quoted() + ".job", int64(len(jobs))}, scan: func(row []any) error {
+		}}, statement{want: anyCount,
+		query: "SELECT nextval(pg_get_serial_sequence($1::text, 'seq')) FROM generate_series(1, $2::int)",
+		args:  []any{t.schema.quoted() + ".job", int64(len(jobs))}, scan: func(row []any) error {
 			seqs = append(seqs, num(row[0]))
 			return nil
 		}})

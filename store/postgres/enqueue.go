@@ -39,7 +39,9 @@ const (
 
 // enqueueKnown accepts jobs of which the book may know some. A rival that
 // inserts one of the chosen ids at the same time is waited for and then read.
-func (t *tx) enqueueKnown(ctx context.Context, jobs []daybook.NewJob, receipts []daybook.Receipt) ([]daybook.Receipt, error) {
+func (t *tx) enqueueKnown(
+	ctx context.Context, jobs []daybook.NewJob, receipts []daybook.Receipt,
+) ([]daybook.Receipt, error) {
 	undo := len(jobs) > 1 || jobs[0].Known
 	for n := 1; ; n++ {
 		if undo {
@@ -191,8 +193,9 @@ func (t *tx) bindKeys(c knowledge, jobs []daybook.NewJob, places []int) statemen
 		fingerprints[n] = hex.EncodeToString(jobs[i].Fingerprint[:])
 	}
 	return statement{want: anyCount,
-		query: t.schema.in("SELECT key, job, fingerprint FROM daybook.bind_keys($1::bigint, $2::text[], $3::text[]::uuid[], $4::text[])"),
-		args:  []any{t.nowOrNull(), keys, texts(ids), fingerprints},
+		query: t.schema.in(`SELECT key, job, fingerprint
+			FROM daybook.bind_keys($1::bigint, $2::text[], $3::text[]::uuid[], $4::text[])`),
+		args: []any{t.nowOrNull(), keys, texts(ids), fingerprints},
 		scan: func(row []any) error {
 			b := binding{job: id(row[1])}
 			_, err := hex.Decode(b.fingerprint[:], []byte(text(row[2])))

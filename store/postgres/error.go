@@ -92,7 +92,8 @@ func (s schema) friendly(doing string, err error) error {
 		return wrapped(daybook.CodeInvalid, err, "schema %s has no book, or an older one; run daybook schema up", s.quoted())
 	}
 	if state == "42501" {
-		return wrapped(daybook.CodeRefused, err, "the database's user may not do this (%s) in schema %s; grant it, or use another",
+		return wrapped(daybook.CodeRefused, err,
+			"the database's user may not do this (%s) in schema %s; grant it, or use another",
 			doing, s.quoted())
 	}
 	for ours, code := range map[string]daybook.Code{stateFenced: daybook.CodeFenced, stateRefused: daybook.CodeRefused,

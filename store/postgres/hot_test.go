@@ -68,7 +68,8 @@ func (h *hot) finish(jobs []daybook.Job, result string) {
 	h.Helper()
 	outcomes := make([]daybook.Outcome, len(jobs))
 	for i, j := range jobs {
-		outcomes[i] = daybook.Outcome{Job: j.ID, Owner: ownerOf(j), Kind: daybook.OutcomeSucceeded, Result: json.RawMessage(result)}
+		outcomes[i] = daybook.Outcome{Job: j.ID, Owner: ownerOf(j), Kind: daybook.OutcomeSucceeded,
+			Result: json.RawMessage(result)}
 	}
 	answers, err := h.book.Finish(h.Context(), outcomes)
 	ok(h.T, err)
@@ -89,7 +90,9 @@ func (h *hot) one(query string, args ...any) (v any) {
 // waitFor polls until the condition holds.
 func (h *hot) waitFor(what string, condition func() bool) {
 	h.Helper()
-	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(time.Minute); !condition(); <-tick.C {
 		if time.Now().After(end) {
 			h.Fatalf("still not: %s", what)
 		}
@@ -102,7 +105,8 @@ func (h *hot) blockedBy(conn *pgx.Conn) func() bool {
 	pid := conn.PgConn().PID()
 	return func() bool {
 		var n int
-		ok(h.T, h.conn.QueryRow(h.Context(), "SELECT count(*) FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid))",
+		ok(h.T, h.conn.QueryRow(h.Context(),
+			"SELECT count(*) FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid))",
 			int32(pid)).Scan(&n))
 		return n > 0
 	}
@@ -193,7 +197,8 @@ func (h *hot) enqueueIsPure(jobs []daybook.NewJob, now daybook.Time) {
 		return err
 	})
 	for queue, n := range counts {
-		rows := h.one(`SELECT sum(o.accepted) * 1000000 + sum(o.waiting) FROM daybook.outbox o JOIN daybook.queue q ON q.n = o.queue
+		rows := h.one(`SELECT sum(o.accepted) * 1000000 + sum(o.waiting) FROM daybook.outbox o JOIN daybook.queue q ON q.n =
+			o.queue
 			WHERE q.name = $1`, queue)
 		if fmt.Sprint(num(text(fmt.Sprint(rows)))) != fmt.Sprint(n*1000000+n) {
 			h.Errorf("queue %s: counted %v, want %d", queue, rows, n)
@@ -401,8 +406,9 @@ func TestClaimNothing(t *testing.T) {
 	s := session(t, h.book, time.Minute)
 	h.claim(s, 1, "q")
 	h.write(func(t *tx) error {
-		got, plain, err := t.ClaimSet(h.Context(), daybook.ClaimRequest{Session: s.ID, Call: daybook.NewID(), Queues: []string{"q"},
-			Limit: 1})
+		got, plain, err := t.ClaimSet(h.Context(), daybook.ClaimRequest{Session: s.ID, Call: daybook.NewID(),
+			Queues: []string{"q"},
+			Limit:  1})
 		if err != nil || !plain || len(got.Jobs) != 0 {
 			h.Fatalf("%d jobs, plain %v, %v", len(got.Jobs), plain, err)
 		}
@@ -463,7 +469,8 @@ func TestClaimSessionEnds(t *testing.T) {
 	ender := dial(t, pgtest.SharedURL(t))
 	open, err := ender.Begin(t.Context())
 	ok(t, err)
-	_, err = open.Exec(t.Context(), h.store.schema.in("UPDATE daybook.session SET ended_at = renewed_at WHERE n = $1"), s.Ref)
+	_, err = open.Exec(t.Context(), h.store.schema.in("UPDATE daybook.session SET ended_at = renewed_at WHERE n = $1"),
+		s.Ref)
 	ok(t, err)
 	claim := make(chan error, 1)
 	go func() {
@@ -505,7 +512,8 @@ func TestClaimSuspectsAtOnce(t *testing.T) {
 			second <- len(got.Jobs)
 		}()
 		h.waitFor("the second claim waits", func() bool {
-			return h.one("SELECT count(*) FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid))", num(pid)) != int64(0)
+			return h.one("SELECT count(*) FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid))",
+				num(pid)) != int64(0)
 		})
 		return err
 	})
@@ -597,7 +605,8 @@ func TestDueQueues(t *testing.T) {
 			})
 		})
 	}
-	due := h.one(`SELECT string_agg(DISTINCT q.name, ' ' ORDER BY q.name) FROM daybook.ready r JOIN daybook.queue q ON q.n = r.lane
+	due := h.one(`SELECT string_agg(DISTINCT q.name, ' ' ORDER BY q.name) FROM daybook.ready r JOIN daybook.queue q ON q.n
+		= r.lane
 		WHERE r.run_at <= daybook.clock()`)
 	slices.Sort(found)
 	if strings.Join(found, " ") != due {
@@ -616,7 +625,8 @@ func TestCompleteSet(t *testing.T) {
 		for i, j := range jobs {
 			generations[i] = j.Generation
 		}
-		v := h.one(`SELECT coalesce(missing::text, 'none') FROM daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[], $3::bigint[],
+		v := h.one(`SELECT coalesce(missing::text, 'none') FROM daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[],
+			$3::bigint[],
 			$4::text[], $5::boolean, NULL)`, s.ID.String(), texts(idsOf(jobs)), generations, result, partial)
 		return fmt.Sprint(v)
 	}
@@ -640,7 +650,8 @@ func TestCompleteSet(t *testing.T) {
 			t.Errorf("job %d is %s, result %s", i, j.State, j.Result)
 		}
 	}
-	_, err := h.conn.Exec(t.Context(), h.store.schema.in("SELECT daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[], '{1,1}', NULL, true, NULL)"),
+	_, err := h.conn.Exec(t.Context(),
+		h.store.schema.in("SELECT daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[], '{1,1}', NULL, true, NULL)"),
 		s.ID.String(), texts(idsOf([]daybook.Job{jobs[0], jobs[0]})))
 	if stateOf(err) != stateInvalid {
 		t.Errorf("a job twice in one set: %v", err)

@@ -63,6 +63,7 @@ type mark struct {
 	runAt  daybook.Time
 	seq    int64
 	since  time.Time // when the rank was last looked at from the start
+	looks  *look     // who does that just now
 	behind []batch   // what was claimed behind the mark, the oldest first
 	count  int       // jobs in them
 }
@@ -147,7 +148,7 @@ func (l *look) useMarks(lane *laneMarks) (whole bool) {
 	for i := range lane.marks {
 		m := &lane.marks[i]
 		if !lane.looking && l.begun.Sub(m.since) >= rest {
-			whole = true
+			whole, m.looks = true, l
 			continue
 		}
 		l.ranks, l.runAts, l.seqs = append(l.ranks, m.rank), append(l.runAts, int64(m.runAt)), append(l.seqs, m.seq)
@@ -169,8 +170,13 @@ func (l *look) end(a answer) {
 		l.learnMarks(a)
 	}
 	for i, queue := range l.queues {
-		if l.whole[i] {
-			l.set.lane(queue).looking = false
+		if !l.whole[i] {
+			continue
+		}
+		lane := l.set.lane(queue)
+		lane.looking = false
+		for n := range lane.marks {
+			lane.marks[n].looks = nil
 		}
 	}
 }
@@ -194,7 +200,8 @@ func (l *look) learnCost(a answer) {
 		return
 	}
 	usual := time.Duration(a.head.LookedAt) * lookQueue
-	cost := time.Duration(max(a.head.Gaps, a.head.Looked-(time.Duration(len(a.jobs))*lookJob).Microseconds())) * time.Microsecond
+	cost := time.Duration(max(a.head.Gaps,
+		a.head.Looked-(time.Duration(len(a.jobs))*lookJob).Microseconds())) * time.Microsecond
 	cost = max(0, cost-usual) / time.Duration(whole)
 	for i, queue := range l.queues {
 		if l.whole[i] {
@@ -244,9 +251,7 @@ func (lane *laneMarks) at(rank int64) *mark {
 }
 
 // whole reports whether the look began at the rank's start.
-func (m *mark) whole(l *look) bool {
-	return m.since.IsZero() || l.ends == nil || l.begun.Sub(m.since) >= max(lookRest, lookShare*l.set.cost)
-}
+func (m *mark) whole(l *look) bool { return m.since.IsZero() || l.ends == nil || m.looks == l }
 
 // claimed moves the mark for jobs that were claimed, and never back.
 func (m *mark) claimed(b batch, l *look) {

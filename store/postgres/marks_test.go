@@ -148,7 +148,8 @@ func TestMarksOfKinds(t *testing.T) {
 	claim := func(kind ...string) int {
 		n := 0
 		for {
-			got, err := h.book.Claim(t.Context(), daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Kinds: kind, Limit: 300})
+			got, err := h.book.Claim(t.Context(), daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Kinds: kind,
+				Limit: 300})
 			ok(t, err)
 			h.finish(got.Jobs, "")
 			h.useMarks()
@@ -253,8 +254,9 @@ func (h *hot) walked(s daybook.Session, want int) (rows int64) {
 		if err != nil {
 			return err
 		}
-		got, _, err := t.ClaimSet(h.Context(), daybook.ClaimRequest{Session: s.ID, Call: daybook.NewID(), Queues: []string{"q"},
-			Limit: 10})
+		got, _, err := t.ClaimSet(h.Context(), daybook.ClaimRequest{Session: s.ID, Call: daybook.NewID(),
+			Queues: []string{"q"},
+			Limit:  10})
 		if err != nil || len(got.Jobs) != want {
 			h.Fatalf("%d jobs, want %d: %v", len(got.Jobs), want, err)
 		}

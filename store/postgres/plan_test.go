@@ -55,14 +55,16 @@ func (h *hot) grow(n int) {
 			SELECT j.id, j.seq, 1, 1, j.enqueued_at, j.queue, 0 FROM j`,
 		`INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome)
 			SELECT j.enqueued_at, j.seq, 1, 1, j.enqueued_at, 1 FROM j`,
-		`INSERT INTO daybook.request (key, job, fingerprint, created_at) SELECT j.id::text, j.id, '\x00', j.enqueued_at FROM j`,
+		`INSERT INTO daybook.request (key, job, fingerprint, created_at) SELECT j.id::text, j.id, '\x00', j.enqueued_at FROM
+			j`,
 	} {
 		rows := n
 		if !strings.Contains(place, "ready") {
 			rows = n / 6
 		}
 		h.sql(fmt.Sprintf(`WITH j AS (INSERT INTO daybook.job (enqueued_at, id, queue, rank, kind, args, run_at)
-			SELECT daybook.clock(), gen_random_uuid(), (SELECT n FROM daybook.queue WHERE name = 'q' || (1 + i %% 20)), i %% 3 - 2, 'k' || i %% 4,
+			SELECT daybook.clock(), gen_random_uuid(), (SELECT n FROM daybook.queue WHERE name = 'q' || (1 + i %% 20)), i %% 3 -
+				2, 'k' || i %% 4,
 			'{}', NULL FROM generate_series(1, %d) i RETURNING *) %s`, rows, place))
 	}
 }
@@ -101,7 +103,8 @@ func (h *hot) planner() *planner {
 	ok(h.T, err)
 	h.Cleanup(func() { p.conn.Close(context.Background()) })
 	for _, setup := range []string{"LOAD 'auto_explain'", "SET auto_explain.log_min_duration = 0",
-		"SET auto_explain.log_nested_statements = on", "SET auto_explain.log_analyze = on", "SET auto_explain.log_timing = off",
+		"SET auto_explain.log_nested_statements = on", "SET auto_explain.log_analyze = on",
+		"SET auto_explain.log_timing = off",
 		"SET auto_explain.log_format = json", "SET client_min_messages = log"} {
 		if _, err := p.conn.Exec(h.Context(), setup); err != nil {
 			h.Fatalf("%s: %v (install PostgreSQL's contrib modules)", setup, err)
@@ -138,7 +141,8 @@ const claimedAtOnce = 50
 func (p *planner) calls(s daybook.Session, full bool) []call {
 	p.Helper()
 	claim := func(name, queues string, kinds any, oldest bool, marks bool) call {
-		args := []any{s.ID.String(), daybook.NewID().String(), nil, queues, kinds, claimedAtOnce, oldest, nil, nil, nil, nil, nil, true}
+		args := []any{s.ID.String(), daybook.NewID().String(), nil, queues, kinds, claimedAtOnce, oldest, nil, nil, nil,
+			nil, nil, true}
 		if marks {
 			args = append(args[:8], []int64{2}, []int64{-2, -1}, []int64{1, 1}, []int64{0, 0}, true)
 		}
@@ -148,13 +152,15 @@ func (p *planner) calls(s daybook.Session, full bool) []call {
 		}
 		return c
 	}
-	ids, generations, keys := p.some("SELECT id::text, 1 FROM daybook.owned LIMIT 40"), make([]int64, 40), p.some("SELECT key, 1 FROM daybook.request LIMIT 40")
+	ids, generations, keys := p.some("SELECT id::text, 1 FROM daybook.owned LIMIT 40"), make([]int64, 40),
+		p.some("SELECT key, 1 FROM daybook.request LIMIT 40")
 	for i := range generations {
 		generations[i] = 1
 	}
 	known := p.some("SELECT id::text, 1 FROM daybook.job ORDER BY seq LIMIT 40")
 	jobs := p.prepare(daybook.Request{}, daybook.Request{Queue: "q7"}, daybook.Request{Priority: 3})
-	list := []any{nil, []string{"q", "q7"}, []int64{1, 2, 1}, texts([]daybook.ID{jobs[0].Job.ID, jobs[1].Job.ID, jobs[2].Job.ID}),
+	list := []any{nil, []string{"q", "q7"}, []int64{1, 2, 1}, texts([]daybook.ID{jobs[0].Job.ID, jobs[1].Job.ID,
+		jobs[2].Job.ID}),
 		[]string{"k", "k", "k"}, []string{"{}", "{}", "{}"}, []int64{-1, -1, -4}, nil, nil, nil, nil, nil, nil, nil}
 	calls := []call{
 		{name: "enqueue", query: insertJobs, args: list, rows: 10},
@@ -165,13 +171,16 @@ func (p *planner) calls(s daybook.Session, full bool) []call {
 		claim("claim of the oldest", "{q1,q2}", nil, true, false),
 		{name: "look for queues", query: "SELECT * FROM daybook.due_queues(0, 10, NULL)", rows: 5},
 		{name: "bind keys", query: "SELECT * FROM daybook.bind_keys(NULL, $1::text[], $2::text[]::uuid[], $3::text[])",
-			args: []any{append(slices.Clone(keys), "new"), texts(fewIDs(len(keys) + 1)), slices.Repeat([]string{"00"}, len(keys)+1)}, rows: 100},
+			args: []any{append(slices.Clone(keys), "new"), texts(fewIDs(len(keys) + 1)), slices.Repeat([]string{"00"},
+				len(keys)+1)}, rows: 100},
 		{name: "count replays", query: "SELECT daybook.count_replays(NULL, $1::text[], $2::int[])",
 			args: []any{keys, slices.Repeat([]int64{1}, len(keys))}, rows: 100},
 		{name: "known jobs", query: "SELECT * FROM daybook.known_jobs($1::text[]::uuid[])", args: []any{known}, rows: 100},
 	}
 	for _, result := range []any{nil, slices.Repeat([]string{`"x"`}, len(ids))} {
-		c := call{name: fmt.Sprint("complete, result ", result != nil), query: "SELECT * FROM daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[], $3::bigint[], $4::text[], true, NULL)",
+		c := call{name: fmt.Sprint("complete, result ", result != nil),
+			query: `SELECT * FROM daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[], $3::bigint[],
+				$4::text[], true, NULL)`,
 			args: []any{s.ID.String(), ids, generations[:len(ids)], result}, rows: 100}
 		if full {
 			c.wants = []string{"Index Scan owned", "Tid Scan owned"}

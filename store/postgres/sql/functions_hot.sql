@@ -30,8 +30,10 @@ END $$;
 -- (from 1) the queue of each job; no list is the first for all. A list that is
 -- NULL, or an element that is, stands for the default. run_ats is not before,
 -- delays not before now plus this.
-CREATE OR REPLACE FUNCTION daybook.insert_jobs(now_at bigint, queues text[], which int[], ids uuid[], kinds text[], args text[],
-    ranks int[], run_ats bigint[], delays bigint[], expires bigint[], max_failures int[], aside boolean[], timeouts bigint[],
+CREATE OR REPLACE FUNCTION daybook.insert_jobs(now_at bigint, queues text[], which int[], ids uuid[], kinds text[], args
+    text[],
+    ranks int[], run_ats bigint[], delays bigint[], expires bigint[], max_failures int[], aside boolean[], timeouts
+        bigint[],
     keys text[]) RETURNS void LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
     SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
@@ -43,14 +45,17 @@ DECLARE
 BEGIN
     now_at := coalesce(now_at, daybook.clock());
     WITH j AS (
-        INSERT INTO daybook.job (enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures, set_aside_lost,
+        INSERT INTO daybook.job (enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures,
+            set_aside_lost,
             timeout, key)
         SELECT now_at, u.id, lanes[coalesce(u.which, 1)], coalesce(u.rank, -1), u.kind, u.args,
-            nullif(greatest(now_at, u.run_at, CASE WHEN u.delay IS NOT NULL THEN least(now_at + coalesce(u.delay, 0), latest) END), now_at), u.expires_at, u.max_failures,
+            nullif(greatest(now_at, u.run_at, CASE WHEN u.delay IS NOT NULL THEN least(now_at + coalesce(u.delay, 0),
+                latest) END), now_at), u.expires_at, u.max_failures,
             CASE WHEN u.aside THEN true END, u.timeout, u.key
         FROM unnest(ids, which, kinds, args, ranks, run_ats, delays, expires, max_failures, aside, timeouts, keys)
             u(id, which, kind, args, rank, run_at, delay, expires_at, max_failures, aside, timeout, key)
-        RETURNING job.seq, job.queue, job.rank, coalesce(job.run_at, job.enqueued_at) AS run_at, job.kind, job.expires_at),
+        RETURNING job.seq, job.queue, job.rank, coalesce(job.run_at, job.enqueued_at) AS run_at, job.kind,
+            job.expires_at),
     r AS (INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, expires_at)
         SELECT j.run_at, j.seq, j.queue, j.rank, j.kind, j.expires_at FROM j)
     INSERT INTO daybook.outbox (at, queue, ring, waiting, accepted)
@@ -64,7 +69,8 @@ END $$;
 -- It steps from rank to rank by loose probes of the index, and never walks over
 -- rows that aren't due. Marks say from where on to look in ranks that are known
 -- (ascending); other ranks are looked for between them, if gaps says so.
-CREATE OR REPLACE FUNCTION daybook.take_ready(lane int, most int, oldest boolean, suspects boolean, now_at bigint, kinds text[],
+CREATE OR REPLACE FUNCTION daybook.take_ready(lane int, most int, oldest boolean, suspects boolean, now_at bigint, kinds
+    text[],
     mark_ranks int[], mark_run_ats bigint[], mark_seqs bigint[], gaps boolean,
     OUT seqs bigint[], OUT ledgers bigint[], OUT suspect bigint, OUT gap_time interval) LANGUAGE plpgsql
 AS $$
@@ -113,10 +119,13 @@ BEGIN
                         AND (kinds IS NULL OR r.kind = ANY (kinds))
                     ORDER BY r.run_at, r.seq LIMIT most - cardinality(seqs) FOR UPDATE SKIP LOCKED))
                 RETURNING r.seq, r.ledger)
-            SELECT array_agg(d.seq) AS seqs, array_agg(d.seq) FILTER (WHERE d.ledger) AS ledgers, NULL::tid[] AS places INTO found FROM d;
+            SELECT array_agg(d.seq) AS seqs, array_agg(d.seq) FILTER (WHERE d.ledger) AS ledgers, NULL::tid[] AS places
+                INTO found FROM d;
         ELSE
-            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs, array_agg(f.seq) FILTER (WHERE f.ledger) AS ledgers,
-                array_agg(f.run_at) AS dues, array_agg(f.suspect) AS crashy, max(f.seq) FILTER (WHERE f.suspect) AS suspect
+            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs, array_agg(f.seq) FILTER (WHERE f.ledger) AS
+                ledgers,
+                array_agg(f.run_at) AS dues, array_agg(f.suspect) AS crashy, max(f.seq) FILTER (WHERE f.suspect) AS
+                    suspect
             INTO found FROM daybook.ready_in_rank(lane, rank, run_at, seq, now_at, kinds,
                 CASE WHEN oldest THEN most ELSE most - cardinality(seqs) END, suspects) f;
             dues := dues || found.dues;
@@ -145,7 +154,8 @@ END $$;
 
 -- Locks the first eligible jobs of one rank, a suspect in its own place among
 -- them, in order. It may lock one more than it answers; that one stays.
-CREATE OR REPLACE FUNCTION daybook.ready_in_rank(lane int, rank int, begin_at bigint, begin_seq bigint, now_at bigint, kinds text[],
+CREATE OR REPLACE FUNCTION daybook.ready_in_rank(lane int, rank int, begin_at bigint, begin_seq bigint, now_at bigint,
+    kinds text[],
     most int, suspects boolean) RETURNS TABLE (place tid, seq bigint, run_at bigint, ledger boolean, suspect boolean)
 LANGUAGE plpgsql
 AS $$
@@ -186,10 +196,14 @@ AS $$ SELECT $1.n IS NOT NULL AND $1.ended_at IS NULL AND NOT $1.quiet AND $1.ex
 -- 64 queues, 64 after 64. kinds NULL is every kind, call NULL is not remembered.
 -- Marks are those of take_ready, one queue's after the other's: mark_ends has,
 -- for each queue, how many there are up to and with its own.
-CREATE OR REPLACE FUNCTION daybook.claim_jobs(session uuid, call uuid, incarnation bigint, queues text[], kinds text[], most int,
-    oldest boolean, now_at bigint, mark_ends int[], mark_ranks int[], mark_run_ats bigint[], mark_seqs bigint[], gaps boolean)
-    RETURNS TABLE (seq bigint, id uuid, queue int, rank smallint, kind text, args text, generation bigint, enqueued_at bigint,
-        run_at bigint, expires_at bigint, max_failures int, set_aside_lost boolean, timeout bigint, key text, failures int,
+CREATE OR REPLACE FUNCTION daybook.claim_jobs(session uuid, call uuid, incarnation bigint, queues text[], kinds text[],
+    most int,
+    oldest boolean, now_at bigint, mark_ends int[], mark_ranks int[], mark_run_ats bigint[], mark_seqs bigint[], gaps
+        boolean)
+    RETURNS TABLE (seq bigint, id uuid, queue int, rank smallint, kind text, args text, generation bigint, enqueued_at
+        bigint,
+        run_at bigint, expires_at bigint, max_failures int, set_aside_lost boolean, timeout bigint, key text, failures
+            int,
         crashes int, first_claimed_at bigint, origin text, effects text, header text) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
     SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
@@ -281,7 +295,8 @@ BEGIN
             RAISE EXCEPTION 'session % has changed under a claim', session USING ERRCODE = '40001'; -- and look again
         END IF;
     END IF;
-    header := json_build_object('now', now_at, 'lanes', lanes, 'looked_at', last, 'looked', daybook.micros(clock_timestamp() - begun),
+    header := json_build_object('now', now_at, 'lanes', lanes, 'looked_at', last, 'looked',
+        daybook.micros(clock_timestamp() - begun),
         'gaps', daybook.micros(gap_time), 'n', s.n, 'worker', s.worker, 'lease', s.lease, 'started_at', s.started_at,
         'renewed_at', s.renewed_at, 'expires_at', s.expires_at, 'marked_at', s.marked_at, 'renewals', s.renewals,
         'starts', s.starts, 'quiet', s.quiet, 'queues', s.queues, 'kinds', s.kinds);
@@ -291,13 +306,18 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH x AS MATERIALIZED (
-        SELECT j.seq, j.id, j.queue, j.rank, j.kind, j.args, greatest(coalesce(j.generation, 0) + 1, incarnation << 32) AS next,
-            j.enqueued_at, j.run_at, j.expires_at, j.max_failures, j.set_aside_lost, j.timeout, j.key, j.failures, j.crashes,
+        SELECT j.seq, j.id, j.queue, j.rank, j.kind, j.args, greatest(coalesce(j.generation, 0) + 1, incarnation << 32)
+            AS next,
+            j.enqueued_at, j.run_at, j.expires_at, j.max_failures, j.set_aside_lost, j.timeout, j.key, j.failures,
+                j.crashes,
             j.first_claimed_at, j.origin, j.seq = ANY (ledgers) AS ledger
         FROM daybook.job j WHERE j.seq = ANY (seqs)),
-    c AS (INSERT INTO daybook.call AS c (id, session, at) SELECT call, s.n, now_at WHERE call IS NOT NULL RETURNING c.n),
-    o AS (INSERT INTO daybook.owned (id, seq, generation, session, claimed_at, call, queue, granted, suspect, ledger, deadline)
-        SELECT x.id, x.seq, x.next, s.n, now_at, (SELECT c.n FROM c), x.queue, s.renewals, x.seq IS NOT DISTINCT FROM suspect, x.ledger,
+    c AS (INSERT INTO daybook.call AS c (id, session, at) SELECT call, s.n, now_at WHERE call IS NOT NULL RETURNING
+        c.n),
+    o AS (INSERT INTO daybook.owned (id, seq, generation, session, claimed_at, call, queue, granted, suspect, ledger,
+        deadline)
+        SELECT x.id, x.seq, x.next, s.n, now_at, (SELECT c.n FROM c), x.queue, s.renewals, x.seq IS NOT DISTINCT FROM
+            suspect, x.ledger,
             now_at + x.timeout FROM x),
     b AS (INSERT INTO daybook.outbox (at, queue, ring, waiting, running, attempts)
         SELECT now_at, u.lane, false, -u.n, u.n, u.n FROM unnest(lanes, taken) u(lane, n) WHERE u.n > 0)
@@ -346,7 +366,8 @@ END $$;
 -- list (from 1) which of them are missing: they belong to somebody else by now,
 -- have effects, or are locked, and want a closer look. partial says what to do
 -- then: move the others, or none.
-CREATE OR REPLACE FUNCTION daybook.complete_jobs(session uuid, ids uuid[], generations bigint[], results text[], partial boolean,
+CREATE OR REPLACE FUNCTION daybook.complete_jobs(session uuid, ids uuid[], generations bigint[], results text[], partial
+    boolean,
     INOUT now_at bigint, OUT missing int[]) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
     SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
@@ -359,7 +380,8 @@ DECLARE
     moved  bigint;
 BEGIN
     now_at := coalesce(now_at, daybook.clock());
-    SELECT array_agg(o.place) FILTER (WHERE o.place IS NOT NULL), array_agg(u.result) FILTER (WHERE o.place IS NOT NULL),
+    SELECT array_agg(o.place) FILTER (WHERE o.place IS NOT NULL), array_agg(u.result) FILTER (WHERE o.place IS NOT
+        NULL),
         array_agg(u.nth::int) FILTER (WHERE o.place IS NULL)
     INTO places, said, missing
     FROM unnest(ids, generations, results) WITH ORDINALITY u(id, generation, result, nth)
@@ -377,7 +399,8 @@ BEGIN
             SELECT now_at, d.queue, false, -count(*), count(*) FROM d GROUP BY d.queue RETURNING w.succeeded)
         SELECT sum(b.succeeded) INTO moved FROM b;
     ELSE
-        WITH e AS (INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at, result)
+        WITH e AS (INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at,
+            result)
             SELECT now_at, o.seq, o.generation, o.session, o.claimed_at, 1, o.started_at, u.result
             FROM unnest(places, said) u(place, result)
             CROSS JOIN LATERAL (SELECT w.* FROM daybook.owned w WHERE w.ctid = u.place OFFSET 0) o),
