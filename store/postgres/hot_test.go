@@ -151,7 +151,7 @@ func TestEnqueueIsPure(t *testing.T) {
 	now := time.Now().Truncate(time.Microsecond)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for _, n := range []int{1, 7, chunk + 1, bulk} {
+	for _, n := range []int{1, 7, bulk - 1, 2 * bulk} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			h := newHot(t, Options{Now: func() time.Time { return now }})
 			r := rand.New(rand.NewPCG(seed, uint64(n)))
