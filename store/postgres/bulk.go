@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/daybookdev/daybook"
 )
 
@@ -134,15 +132,21 @@ func keysOf(jobs []daybook.NewJob) any {
 
 // copier is a sender that can COPY as well.
 type copier interface {
-	copyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) error
+	copyFrom(ctx context.Context, query string, rows *copyRows) error
 }
 
-func (l *line) copyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) error {
-	return l.trip(ctx, "COPY "+table[1], func(ctx context.Context) error {
-		_, err := l.conn.CopyFrom(ctx, table, columns, rows)
+func (l *line) copyFrom(ctx context.Context, query string, rows *copyRows) error {
+	return l.trip(ctx, query, func(ctx context.Context) error {
+		_, err := l.conn.Conn().PgConn().CopyFrom(ctx, rows, query)
 		return err
 	})
 }
+
+const (
+	copyJobs = `COPY daybook.job (seq, enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures, set_aside_lost,
+		timeout, key) FROM STDIN (FORMAT binary)`
+	copyReady = "COPY daybook.ready (run_at, seq, lane, rank, kind, expires_at) FROM STDIN (FORMAT binary)"
+)
 
 // copyJobs does what insert_jobs does.
 func (t *tx) copyJobs(to copier, jobs []daybook.NewJob) error {
@@ -159,19 +163,17 @@ func (t *tx) copyJobs(to copier, jobs []daybook.NewJob) error {
 		rows[i] = jobs[i].Enqueue(now)
 		rows[i].Ref = seqs[i]
 	}
-	err = to.copyFrom(t.ctx, pgx.Identifier{string(t.schema), "job"}, []string{"seq", "enqueued_at", "id", "queue",
-		"rank", "kind",
-		"args", "run_at", "expires_at", "max_failures", "set_aside_lost", "timeout", "key"},
-		pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) { return jobRow(&rows[i], lanes[i]), nil }))
+	err = to.copyFrom(t.ctx, t.schema.in(copyJobs), &copyRows{count: len(rows), row: func(i int, b copyRow) copyRow {
+		return jobRow(b, &rows[i], lanes[i])
+	}})
 	if err != nil {
 		return err
 	}
-	err = to.copyFrom(t.ctx, pgx.Identifier{string(t.schema), "ready"}, []string{"run_at", "seq", "lane", "rank", "kind",
-		"expires_at"},
-		pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
-			j := &rows[i]
-			return []any{int64(j.RunAt), j.Ref, lanes[i], rank(j.Priority), j.Kind, null(j.ExpiresAt)}, nil
-		}))
+	err = to.copyFrom(t.ctx, t.schema.in(copyReady), &copyRows{count: len(rows), row: func(i int, b copyRow) copyRow {
+		j := &rows[i]
+		b = b.begin(6).int8(int64(j.RunAt)).int8(j.Ref).int4(lanes[i]).int2(rank(j.Priority)).bytes([]byte(j.Kind))
+		return b.unless(j.ExpiresAt == 0, int64(j.ExpiresAt))
+	}})
 	if err != nil {
 		return err
 	}
@@ -184,38 +186,44 @@ func (t *tx) copyJobs(to copier, jobs []daybook.NewJob) error {
 // accepted counts one new job.
 var accepted = daybook.Change{Move: daybook.MoveEnqueue, Now: daybook.Job{State: daybook.Waiting}}.Delta()
 
-func jobRow(j *daybook.Job, lane int64) []any {
-	var runAt, most, timeout any
-	if j.RunAt != j.EnqueuedAt {
-		runAt = int64(j.RunAt)
+func jobRow(b copyRow, j *daybook.Job, lane int64) copyRow {
+	b = b.begin(13).int8(j.Ref).int8(int64(j.EnqueuedAt)).bytes(j.ID[:]).int4(lane).int2(rank(j.Priority))
+	b = b.bytes([]byte(j.Kind)).bytes(j.Args).unless(j.RunAt == j.EnqueuedAt, int64(j.RunAt))
+	b = b.unless(j.ExpiresAt == 0, int64(j.ExpiresAt))
+	if j.MaxFailures == daybook.MaxFailuresDefault {
+		b = b.null()
+	} else {
+		b = b.int4(int64(j.MaxFailures))
 	}
-	if j.MaxFailures != daybook.MaxFailuresDefault {
-		most = int64(j.MaxFailures)
+	if j.OnLost == daybook.LostSetAside {
+		b = b.bytes([]byte{1})
+	} else {
+		b = b.null()
 	}
-	if j.Timeout != daybook.TimeoutDefault {
-		timeout = j.Timeout.Microseconds()
+	b = b.unless(j.Timeout == daybook.TimeoutDefault, j.Timeout.Microseconds())
+	if j.Key == "" {
+		return b.null()
 	}
-	return []any{j.Ref, int64(j.EnqueuedAt), [16]byte(j.ID), lane, rank(j.Priority), j.Kind, string(j.Args), runAt,
-		null(j.ExpiresAt), most, nullTrue(j.OnLost == daybook.LostSetAside), timeout, nullText(j.Key)}
+	return b.bytes([]byte(j.Key))
 }
+
+// nextSeqs takes numbers from the jobs' sequence, whose name it looks up once.
+const nextSeqs = `SELECT nextval(s.name) FROM
+	(SELECT pg_get_serial_sequence($1::text, 'seq')::regclass AS name OFFSET 0) s, generate_series(1, $2::int)`
 
 // number gives each job its queue's number and one of its own, in order.
 func (t *tx) number(jobs []daybook.NewJob) (lanes, seqs []int64, err error) {
 	names, which := queuesOf(jobs)
-	var numbers []int64
-	_, err = t.now(statement{want: anyCount, query: t.schema.in("SELECT unnest(daybook.make_queues($1::text[]))"),
-		args: []any{names}, scan: func(row []any) error {
-			numbers = append(numbers, num(row[0]))
-			return nil
-		}}, statement{want: anyCount,
-		query: `SELECT nextval(s.name) FROM
-			(SELECT pg_get_serial_sequence($1::text, 'seq')::regclass AS name OFFSET 0) s, generate_series(1, $2::int)`,
-		args: []any{t.schema.quoted() + ".job", int64(len(jobs))}, scan: func(row []any) error {
-			seqs = append(seqs, num(row[0]))
-			return nil
-		}})
+	var numbers, clock []int64
+	_, err = t.now(
+		t.readInto(&clock, "SELECT daybook.clock()"),
+		t.readInto(&numbers, "SELECT unnest(daybook.make_queues($1::text[]))", names),
+		t.readInto(&seqs, nextSeqs, t.schema.quoted()+".job", int64(len(jobs))))
 	if err != nil {
 		return nil, nil, err
+	}
+	if t.at == 0 {
+		t.at = daybook.Time(clock[0])
 	}
 	places, several := which.([]int64)
 	lanes = make([]int64, len(jobs))
@@ -225,4 +233,12 @@ func (t *tx) number(jobs []daybook.NewJob) (lanes, seqs []int64, err error) {
 		}
 	}
 	return lanes, seqs, nil
+}
+
+// readInto is a statement that reads a column of numbers.
+func (t *tx) readInto(list *[]int64, query string, args ...any) statement {
+	return statement{query: t.schema.in(query), args: args, want: anyCount, scan: func(row []any) error {
+		*list = append(*list, num(row[0]))
+		return nil
+	}}
 }

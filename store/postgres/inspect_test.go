@@ -551,6 +551,9 @@ func (s *Store) explainChunk(t *testing.T, believes, name, query string, args []
 		if !strings.HasPrefix(scan, "Index Scan") && !strings.HasPrefix(scan, "Index Only Scan") || name == "ring-queue" {
 			continue
 		}
+		if i > 0 && strings.TrimLeft(plan[i-1], " ->") == "Limit" {
+			continue // the first or last row: newer servers leave its condition out
+		}
 		if i+1 == len(plan) || !strings.Contains(plan[i+1], "Index Cond") {
 			t.Errorf("%s, where the planner believes %q: %s without a condition:\n%s", name, believes, scan, whole)
 		}
