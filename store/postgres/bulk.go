@@ -21,10 +21,31 @@ func (t *tx) insert(jobs []daybook.NewJob) error {
 	if to, can := t.sender.(copier); can && len(jobs) >= bulk {
 		return t.copyJobs(to, jobs)
 	}
+	if len(jobs) == 1 {
+		t.insertOne(&jobs[0])
+		return nil
+	}
 	for part := range slices.Chunk(jobs, chunk) {
 		t.insertChunk(part)
 	}
 	return nil
+}
+
+const insertJob = `SELECT daybook.insert_job($1::bigint, $2::text, $3::text::uuid, $4::text, $5::text, $6::int, $7::bigint,
+	$8::bigint, $9::bigint, $10::int, $11::boolean, $12::bigint, $13::text)`
+
+func (t *tx) insertOne(n *daybook.NewJob) {
+	j := &n.Job
+	var most, timeout any
+	if j.MaxFailures != daybook.MaxFailuresDefault {
+		most = int64(j.MaxFailures)
+	}
+	if j.Timeout != daybook.TimeoutDefault {
+		timeout = j.Timeout.Microseconds()
+	}
+	t.later(anyCount, "", insertJob, t.nowOrNull(), j.Queue, j.ID.String(), j.Kind, string(j.Args), rank(j.Priority),
+		null(j.RunAt), nullInt(n.In.Microseconds()), null(j.ExpiresAt), most, nullTrue(j.OnLost == daybook.LostSetAside),
+		timeout, nullText(j.Key))
 }
 
 const insertJobs = `SELECT daybook.insert_jobs($1::bigint, $2::text[], $3::int[], $4::text[]::uuid[], $5::text[],
@@ -143,8 +164,8 @@ func (l *line) copyFrom(ctx context.Context, query string, rows *copyRows) error
 }
 
 const (
-	copyJobs = `COPY daybook.job (seq, enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures, set_aside_lost,
-		timeout, key) FROM STDIN (FORMAT binary)`
+	copyJobs = `COPY daybook.job (seq, enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures,
+		set_aside_lost, timeout, key) FROM STDIN (FORMAT binary)`
 	copyReady = "COPY daybook.ready (run_at, seq, lane, rank, kind, expires_at) FROM STDIN (FORMAT binary)"
 )
 
@@ -171,8 +192,8 @@ func (t *tx) copyJobs(to copier, jobs []daybook.NewJob) error {
 	}
 	err = to.copyFrom(t.ctx, t.schema.in(copyReady), &copyRows{count: len(rows), row: func(i int, b copyRow) copyRow {
 		j := &rows[i]
-		b = b.begin(6).int8(int64(j.RunAt)).int8(j.Ref).int4(lanes[i]).int2(rank(j.Priority)).bytes([]byte(j.Kind))
-		return b.unless(j.ExpiresAt == 0, int64(j.ExpiresAt))
+		b = b.begin(6).int8(int64(j.RunAt)).int8(j.Ref).int4(lanes[i]).int2(rank(j.Priority))
+		return b.bytes([]byte(j.Kind)).unless(j.ExpiresAt == 0, int64(j.ExpiresAt))
 	}})
 	if err != nil {
 		return err

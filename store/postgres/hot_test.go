@@ -151,10 +151,10 @@ func TestEnqueueIsPure(t *testing.T) {
 	now := time.Now().Truncate(time.Microsecond)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for _, n := range []int{1, 7, bulk - 1, 2 * bulk} {
+	r := rand.New(rand.NewPCG(seed, 0))
+	for _, n := range []int{1, 1, 1, 1, 7, bulk - 1, 2 * bulk} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			h := newHot(t, Options{Now: func() time.Time { return now }})
-			r := rand.New(rand.NewPCG(seed, uint64(n)))
 			requests := make([]daybook.Request, n)
 			for i := range requests {
 				requests[i] = randomRequest(r, now, i)

@@ -59,20 +59,27 @@ type laneMarks struct {
 // mark is a place in one rank: what was before it when it was last looked at
 // from the start is claimed or was seen.
 type mark struct {
-	rank   int64
-	runAt  daybook.Time
-	seq    int64
+	rank int64
+	spot
+	back   spot      // where to look from meanwhile: a look from the start found more before the mark than it took
 	since  time.Time // when the rank was last looked at from the start
 	looks  *look     // who does that just now
 	behind []batch   // what was claimed behind the mark, the oldest first
 	count  int       // jobs in them
 }
 
-// batch is what one claim took of one rank.
-type batch struct {
+// spot is a place in the order of one rank's jobs.
+type spot struct {
 	runAt daybook.Time
 	seq   int64
-	count int
+}
+
+func (s spot) before(o spot) bool { return s.runAt < o.runAt || s.runAt == o.runAt && s.seq < o.seq }
+
+// batch is what one claim took of one rank.
+type batch struct {
+	first, last spot
+	count       int
 }
 
 // hints are marks as claim_jobs takes them.
@@ -151,7 +158,11 @@ func (l *look) useMarks(lane *laneMarks) (whole bool) {
 			whole, m.looks = true, l
 			continue
 		}
-		l.ranks, l.runAts, l.seqs = append(l.ranks, m.rank), append(l.runAts, int64(m.runAt)), append(l.seqs, m.seq)
+		from := m.spot
+		if m.back != (spot{}) {
+			from = m.back
+		}
+		l.ranks, l.runAts, l.seqs = append(l.ranks, m.rank), append(l.runAts, int64(from.runAt)), append(l.seqs, from.seq)
 	}
 	whole = whole || len(lane.marks) == 0
 	lane.looking = lane.looking || whole
@@ -222,8 +233,9 @@ func (l *look) learnMarks(a answer) {
 		for to < len(a.jobs) && a.jobs[to].Queue == first.Queue && a.jobs[to].Priority == first.Priority {
 			to++
 		}
-		lane := l.set.lane(first.Queue)
-		lane.at(rank(first.Priority)).claimed(batch{first.RunAt, first.Ref, to - from}, l)
+		last := &a.jobs[to-1]
+		l.set.lane(first.Queue).at(rank(first.Priority)).claimed(batch{spot{first.RunAt, first.Ref},
+			spot{last.RunAt, last.Ref}, to - from}, l)
 		from = to
 	}
 	if len(a.jobs) >= l.limit {
@@ -253,13 +265,19 @@ func (lane *laneMarks) at(rank int64) *mark {
 // whole reports whether the look began at the rank's start.
 func (m *mark) whole(l *look) bool { return m.since.IsZero() || l.ends == nil || m.looks == l }
 
-// claimed moves the mark for jobs that were claimed, and never back.
+// claimed moves the mark for jobs that were claimed. It never moves back for
+// good: when there may be more before it, the next claims look there first.
 func (m *mark) claimed(b batch, l *look) {
-	switch {
-	case m.since.IsZero():
-		m.since, m.runAt = l.begun, b.runAt-markBehind
-	case m.whole(l):
+	if m.since.IsZero() {
+		m.spot = spot{b.first.runAt - markBehind, 0}
+	}
+	if m.whole(l) {
 		m.since = l.begun
+	}
+	m.back = spot{}
+	if b.last.before(m.spot) {
+		m.back = b.last
+		return
 	}
 	m.behind = append(m.behind, b)
 	m.count += b.count
@@ -267,20 +285,21 @@ func (m *mark) claimed(b batch, l *look) {
 	for m.count-m.behind[0].count >= trail {
 		m.count -= m.behind[0].count
 		m.behind = m.behind[1:]
-		m.move(m.behind[0].runAt, m.behind[0].seq)
+		m.move(m.behind[0].first)
 	}
 }
 
 // seen moves the mark of a rank that has nothing due.
 func (m *mark) seen(now daybook.Time, l *look) {
+	m.back = spot{}
 	if m.whole(l) {
 		m.since = l.begun
-		m.move(now-markBehind, 0)
+		m.move(spot{now - markBehind, 0})
 	}
 }
 
-func (m *mark) move(runAt daybook.Time, seq int64) {
-	if runAt > m.runAt || runAt == m.runAt && seq > m.seq {
-		m.runAt, m.seq = runAt, seq
+func (m *mark) move(to spot) {
+	if m.before(to) {
+		m.spot = to
 	}
 }

@@ -62,6 +62,32 @@ BEGIN
         SELECT now_at, j.queue, bool_or(j.run_at <= now_at), count(*), count(*) FROM j GROUP BY j.queue;
 END $$;
 
+-- What insert_jobs does, for one job, at two thirds of the cost.
+CREATE OR REPLACE FUNCTION daybook.insert_job(now_at bigint, queue text, id uuid, kind text, args text, rank int, run_at bigint,
+    delay bigint, expires_at bigint, max_failures int, aside boolean, timeout bigint, key text) RETURNS void LANGUAGE plpgsql
+    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_variable
+DECLARE
+    latest CONSTANT bigint := 253402300799999999; -- TimeMax
+BEGIN
+    now_at := coalesce(now_at, daybook.clock());
+    run_at := greatest(now_at, run_at, least(now_at + coalesce(delay, 0), latest));
+    FOR try IN 1..2 LOOP
+        WITH j AS (
+            INSERT INTO daybook.job AS j (enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures,
+                set_aside_lost, timeout, key)
+            SELECT now_at, id, q.n, coalesce(rank, -1), kind, args, nullif(run_at, now_at), expires_at, max_failures,
+                CASE WHEN aside THEN true END, timeout, key FROM daybook.queue q WHERE q.name = queue
+            RETURNING j.seq, j.queue),
+        r AS (INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, expires_at)
+            SELECT run_at, j.seq, j.queue, coalesce(rank, -1), kind, expires_at FROM j)
+        INSERT INTO daybook.outbox (at, queue, ring, waiting, accepted) SELECT now_at, j.queue, run_at = now_at, 1, 1 FROM j;
+        EXIT WHEN FOUND;
+        PERFORM daybook.make_queues(ARRAY[queue]);
+    END LOOP;
+END $$;
+
 -- Takes up to most eligible jobs out of one lane: by rank, then by when they
 -- became eligible, then by arrival; oldest leaves ranks out of it. suspects says
 -- that the caller may have one suspect.
