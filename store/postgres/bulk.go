@@ -31,8 +31,8 @@ func (t *tx) insert(jobs []daybook.NewJob) error {
 	return nil
 }
 
-const insertJob = `SELECT daybook.insert_job($1::bigint, $2::text, $3::text::uuid, $4::text, $5::text, $6::int, $7::bigint,
-	$8::bigint, $9::bigint, $10::int, $11::boolean, $12::bigint, $13::text)`
+const insertOneJob = `SELECT daybook.insert_one($1::bigint, $2::text, $3::text::uuid, $4::text, $5::text, $6::int,
+	$7::bigint, $8::bigint, $9::bigint, $10::int, $11::boolean, $12::bigint, $13::text)`
 
 func (t *tx) insertOne(n *daybook.NewJob) {
 	j := &n.Job
@@ -43,7 +43,7 @@ func (t *tx) insertOne(n *daybook.NewJob) {
 	if j.Timeout != daybook.TimeoutDefault {
 		timeout = j.Timeout.Microseconds()
 	}
-	t.later(anyCount, "", insertJob, t.nowOrNull(), j.Queue, j.ID.String(), j.Kind, string(j.Args), rank(j.Priority),
+	t.later(anyCount, "", insertOneJob, t.nowOrNull(), j.Queue, j.ID.String(), j.Kind, string(j.Args), rank(j.Priority),
 		null(j.RunAt), nullInt(n.In.Microseconds()), null(j.ExpiresAt), most, nullTrue(j.OnLost == daybook.LostSetAside),
 		timeout, nullText(j.Key))
 }

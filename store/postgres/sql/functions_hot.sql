@@ -30,11 +30,9 @@ END $$;
 -- (from 1) the queue of each job; no list is the first for all. A list that is
 -- NULL, or an element that is, stands for the default. run_ats is not before,
 -- delays not before now plus this.
-CREATE OR REPLACE FUNCTION daybook.insert_jobs(now_at bigint, queues text[], which int[], ids uuid[], kinds text[], args
-    text[],
-    ranks int[], run_ats bigint[], delays bigint[], expires bigint[], max_failures int[], aside boolean[], timeouts
-        bigint[],
-    keys text[]) RETURNS void LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION daybook.insert_jobs(now_at bigint, queues text[], which int[], ids uuid[], kinds text[],
+    args text[], ranks int[], run_ats bigint[], delays bigint[], expires bigint[], max_failures int[],
+    aside boolean[], timeouts bigint[], keys text[]) RETURNS void LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
     SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
@@ -45,17 +43,14 @@ DECLARE
 BEGIN
     now_at := coalesce(now_at, daybook.clock());
     WITH j AS (
-        INSERT INTO daybook.job (enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures,
-            set_aside_lost,
-            timeout, key)
+        INSERT INTO daybook.job AS j (enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures,
+            set_aside_lost, timeout, key)
         SELECT now_at, u.id, lanes[coalesce(u.which, 1)], coalesce(u.rank, -1), u.kind, u.args,
-            nullif(greatest(now_at, u.run_at, CASE WHEN u.delay IS NOT NULL THEN least(now_at + coalesce(u.delay, 0),
-                latest) END), now_at), u.expires_at, u.max_failures,
-            CASE WHEN u.aside THEN true END, u.timeout, u.key
+            nullif(greatest(now_at, u.run_at, least(now_at + coalesce(u.delay, 0), latest)), now_at), u.expires_at,
+            u.max_failures, CASE WHEN u.aside THEN true END, u.timeout, u.key
         FROM unnest(ids, which, kinds, args, ranks, run_ats, delays, expires, max_failures, aside, timeouts, keys)
             u(id, which, kind, args, rank, run_at, delay, expires_at, max_failures, aside, timeout, key)
-        RETURNING job.seq, job.queue, job.rank, coalesce(job.run_at, job.enqueued_at) AS run_at, job.kind,
-            job.expires_at),
+        RETURNING j.seq, j.queue, j.rank, coalesce(j.run_at, j.enqueued_at) AS run_at, j.kind, j.expires_at),
     r AS (INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, expires_at)
         SELECT j.run_at, j.seq, j.queue, j.rank, j.kind, j.expires_at FROM j)
     INSERT INTO daybook.outbox (at, queue, ring, waiting, accepted)
@@ -63,9 +58,10 @@ BEGIN
 END $$;
 
 -- What insert_jobs does, for one job, at two thirds of the cost.
-CREATE OR REPLACE FUNCTION daybook.insert_job(now_at bigint, queue text, id uuid, kind text, args text, rank int, run_at bigint,
-    delay bigint, expires_at bigint, max_failures int, aside boolean, timeout bigint, key text) RETURNS void LANGUAGE plpgsql
-    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+CREATE OR REPLACE FUNCTION daybook.insert_one(now_at bigint, queue text, id uuid, kind text, args text, rank int,
+    run_at bigint, delay bigint, expires_at bigint, max_failures int, aside boolean, timeout bigint, key text)
+    RETURNS void LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -82,7 +78,8 @@ BEGIN
             RETURNING j.seq, j.queue),
         r AS (INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, expires_at)
             SELECT run_at, j.seq, j.queue, coalesce(rank, -1), kind, expires_at FROM j)
-        INSERT INTO daybook.outbox (at, queue, ring, waiting, accepted) SELECT now_at, j.queue, run_at = now_at, 1, 1 FROM j;
+        INSERT INTO daybook.outbox (at, queue, ring, waiting, accepted)
+            SELECT now_at, j.queue, run_at = now_at, 1, 1 FROM j;
         EXIT WHEN FOUND;
         PERFORM daybook.make_queues(ARRAY[queue]);
     END LOOP;
@@ -90,14 +87,14 @@ END $$;
 
 -- Takes up to most eligible jobs out of one lane: by rank, then by when they
 -- became eligible, then by arrival; oldest leaves ranks out of it. suspects says
--- that the caller may have one suspect.
+-- that the session may have a suspect, held that it is locked already.
 --
 -- It steps from rank to rank by loose probes of the index, and never walks over
 -- rows that aren't due. Marks say from where on to look in ranks that are known
 -- (ascending); other ranks are looked for between them, if gaps says so.
-CREATE OR REPLACE FUNCTION daybook.take_ready(lane int, most int, oldest boolean, suspects boolean, now_at bigint, kinds
-    text[],
-    mark_ranks int[], mark_run_ats bigint[], mark_seqs bigint[], gaps boolean,
+CREATE OR REPLACE FUNCTION daybook.take_ready(session uuid, checks boolean, lane int, most int, oldest boolean,
+    now_at bigint, kinds text[], mark_ranks int[], mark_run_ats bigint[], mark_seqs bigint[], gaps boolean,
+    INOUT held boolean, INOUT suspects boolean,
     OUT seqs bigint[], OUT ledgers bigint[], OUT suspect bigint, OUT gap_time interval) LANGUAGE plpgsql
 AS $$
 #variable_conflict use_variable
@@ -137,6 +134,16 @@ BEGIN
             mark := mark + 1;
         END IF;
         CONTINUE WHEN run_at > now_at;
+        IF NOT held THEN
+            CONTINUE WHEN NOT EXISTS (SELECT 1 FROM daybook.ready r
+                    WHERE r.lane = lane AND r.rank = rank AND (r.run_at, r.seq) >= (run_at, seq)
+                        AND r.run_at <= now_at AND (r.expires_at IS NULL OR r.expires_at > now_at) AND NOT r.suspect
+                        AND (kinds IS NULL OR r.kind = ANY (kinds)))
+                AND NOT (suspects AND EXISTS (SELECT 1 FROM daybook.ready r
+                    WHERE r.lane = lane AND r.rank = rank AND r.run_at <= now_at AND r.suspect));
+            suspects := daybook.hold_session(session, checks, suspects, now_at);
+            held := true;
+        END IF;
         IF NOT (oldest OR suspects) THEN
             WITH d AS (DELETE FROM daybook.ready r WHERE r.ctid = ANY (ARRAY(
                     SELECT r.ctid FROM daybook.ready r
@@ -148,12 +155,11 @@ BEGIN
             SELECT array_agg(d.seq) AS seqs, array_agg(d.seq) FILTER (WHERE d.ledger) AS ledgers, NULL::tid[] AS places
                 INTO found FROM d;
         ELSE
-            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs, array_agg(f.seq) FILTER (WHERE f.ledger) AS
-                ledgers,
-                array_agg(f.run_at) AS dues, array_agg(f.suspect) AS crashy, max(f.seq) FILTER (WHERE f.suspect) AS
-                    suspect
-            INTO found FROM daybook.ready_in_rank(lane, rank, run_at, seq, now_at, kinds,
-                CASE WHEN oldest THEN most ELSE most - cardinality(seqs) END, suspects) f;
+            SELECT array_agg(f.place) AS places, array_agg(f.seq) AS seqs,
+                array_agg(f.seq) FILTER (WHERE f.ledger) AS ledgers, array_agg(f.run_at) AS dues,
+                array_agg(f.suspect) AS crashy, max(f.seq) FILTER (WHERE f.suspect) AS suspect
+                INTO found FROM daybook.ready_in_rank(lane, rank, run_at, seq, now_at, kinds,
+                    CASE WHEN oldest THEN most ELSE most - cardinality(seqs) END, suspects) f;
             dues := dues || found.dues;
             crashy := crashy || found.crashy;
             IF found.suspect IS NOT NULL AND NOT oldest THEN
@@ -172,18 +178,41 @@ BEGIN
         FROM (SELECT * FROM (SELECT u.*, row_number() OVER (PARTITION BY u.suspect ORDER BY u.run_at, u.seq) AS nth
                 FROM unnest(places, seqs, dues, crashy) u(place, seq, run_at, suspect)) u
             WHERE u.nth = 1 OR NOT u.suspect ORDER BY u.run_at, u.seq LIMIT most) f;
+        suspects := suspects AND suspect IS NULL;
     END IF;
     IF places <> '{}' THEN
         DELETE FROM daybook.ready r WHERE r.ctid = ANY (places);
     END IF;
 END $$;
 
+-- Locks a session so that it can't end under a claim, which by then knows that
+-- there is something to claim: a poll that finds nothing has nothing to write.
+-- For a suspect the session's other claims have to end first. It tells whether
+-- the session may have one.
+CREATE OR REPLACE FUNCTION daybook.hold_session(session uuid, checks boolean, suspects boolean, now_at bigint)
+    RETURNS boolean LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+    s daybook.session;
+BEGIN
+    IF suspects THEN
+        SELECT w.* INTO s FROM daybook.session w WHERE w.id = session FOR NO KEY UPDATE;
+        suspects := NOT EXISTS (SELECT 1 FROM daybook.owned o WHERE o.session = s.n AND o.suspect);
+    ELSE
+        SELECT w.* INTO s FROM daybook.session w WHERE w.id = session FOR SHARE;
+    END IF;
+    IF checks AND NOT daybook.may_claim(s, now_at) THEN
+        RAISE EXCEPTION 'session % has changed under a claim', session USING ERRCODE = '40001'; -- and look again
+    END IF;
+    RETURN suspects;
+END $$;
+
 -- Locks the first eligible jobs of one rank, a suspect in its own place among
 -- them, in order. It may lock one more than it answers; that one stays.
-CREATE OR REPLACE FUNCTION daybook.ready_in_rank(lane int, rank int, begin_at bigint, begin_seq bigint, now_at bigint,
-    kinds text[],
-    most int, suspects boolean) RETURNS TABLE (place tid, seq bigint, run_at bigint, ledger boolean, suspect boolean)
-LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION daybook.ready_in_rank(lane int, rank int, begin_at bigint, begin_seq bigint,
+    now_at bigint, kinds text[], most int, suspects boolean)
+    RETURNS TABLE (place tid, seq bigint, run_at bigint, ledger boolean, suspect boolean) LANGUAGE plpgsql
 AS $$
 #variable_conflict use_variable
 BEGIN
@@ -222,15 +251,13 @@ AS $$ SELECT $1.n IS NOT NULL AND $1.ended_at IS NULL AND NOT $1.quiet AND $1.ex
 -- 64 queues, 64 after 64. kinds NULL is every kind, call NULL is not remembered.
 -- Marks are those of take_ready, one queue's after the other's: mark_ends has,
 -- for each queue, how many there are up to and with its own.
-CREATE OR REPLACE FUNCTION daybook.claim_jobs(session uuid, call uuid, incarnation bigint, queues text[], kinds text[],
-    most int,
-    oldest boolean, now_at bigint, mark_ends int[], mark_ranks int[], mark_run_ats bigint[], mark_seqs bigint[], gaps
-        boolean)
-    RETURNS TABLE (seq bigint, id uuid, queue int, rank smallint, kind text, args text, generation bigint, enqueued_at
-        bigint,
-        run_at bigint, expires_at bigint, max_failures int, set_aside_lost boolean, timeout bigint, key text, failures
-            int,
-        crashes int, first_claimed_at bigint, origin text, effects text, header text) LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION daybook.claim_jobs(session uuid, call uuid, incarnation bigint, queues text[],
+    kinds text[], most int, oldest boolean, now_at bigint, mark_ends int[], mark_ranks int[], mark_run_ats bigint[],
+    mark_seqs bigint[], gaps boolean)
+    RETURNS TABLE (seq bigint, id uuid, queue int, rank smallint, kind text, args text, generation bigint,
+        enqueued_at bigint, run_at bigint, expires_at bigint, max_failures int, set_aside_lost boolean,
+        timeout bigint, key text, failures int, crashes int, first_claimed_at bigint, origin text, effects text,
+        header text) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
     SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
@@ -239,7 +266,7 @@ DECLARE
     group_size CONSTANT int := 64;
     s        daybook.session;
     checks   boolean := false;
-    changed  boolean := false;
+    held     boolean := false;
     lanes    int[];
     last     int := 0; -- the last queue that was looked at
     share    int;
@@ -289,62 +316,47 @@ BEGIN
                 EXIT WHEN room = 0;
                 CONTINUE WHEN lanes[i] IS NULL OR NOT more[i];
                 want := CASE pass WHEN 1 THEN least(share, room) ELSE room END;
-                got := daybook.take_ready(lanes[i], want, oldest, suspects, now_at, kinds,
+                got := daybook.take_ready(session, checks, lanes[i], want, oldest, now_at, kinds,
                     mark_ranks[coalesce(mark_ends[i - 1], 0) + 1:mark_ends[i]],
                     mark_run_ats[coalesce(mark_ends[i - 1], 0) + 1:mark_ends[i]],
-                    mark_seqs[coalesce(mark_ends[i - 1], 0) + 1:mark_ends[i]], gaps);
+                    mark_seqs[coalesce(mark_ends[i - 1], 0) + 1:mark_ends[i]], gaps, held, suspects);
+                held := got.held;
+                suspects := got.suspects;
                 gap_time := gap_time + got.gap_time;
                 more[i] := coalesce(cardinality(got.seqs), 0) = want;
                 CONTINUE WHEN coalesce(cardinality(got.seqs), 0) = 0;
                 seqs := seqs || got.seqs;
                 ledgers := ledgers || got.ledgers;
                 taken[i] := taken[i] + cardinality(got.seqs);
-                IF got.suspect IS NOT NULL THEN
-                    suspect := got.suspect;
-                    suspects := false;
-                END IF;
+                suspect := coalesce(suspect, got.suspect);
             END LOOP;
         END LOOP;
         EXIT WHEN cardinality(seqs) = most;
     END LOOP;
-    IF seqs <> '{}' THEN
-        -- From here on the session can't end. A claim that finds nothing locks
-        -- nothing, so that it has nothing to write. For a suspect the session's
-        -- other claims have to end first: one of them may have got one.
-        IF suspect IS NULL THEN
-            SELECT w.* INTO s FROM daybook.session w WHERE w.id = session FOR SHARE;
-        ELSE
-            SELECT w.* INTO s FROM daybook.session w WHERE w.id = session FOR NO KEY UPDATE;
-            changed := EXISTS (SELECT 1 FROM daybook.owned o WHERE o.session = s.n AND o.suspect);
-        END IF;
-        IF changed OR checks AND NOT daybook.may_claim(s, now_at) THEN
-            RAISE EXCEPTION 'session % has changed under a claim', session USING ERRCODE = '40001'; -- and look again
-        END IF;
+    IF held THEN
+        SELECT w.* INTO s FROM daybook.session w WHERE w.n = s.n; -- as it was when it was locked
     END IF;
-    header := json_build_object('now', now_at, 'lanes', lanes, 'looked_at', last, 'looked',
-        daybook.micros(clock_timestamp() - begun),
-        'gaps', daybook.micros(gap_time), 'n', s.n, 'worker', s.worker, 'lease', s.lease, 'started_at', s.started_at,
-        'renewed_at', s.renewed_at, 'expires_at', s.expires_at, 'marked_at', s.marked_at, 'renewals', s.renewals,
-        'starts', s.starts, 'quiet', s.quiet, 'queues', s.queues, 'kinds', s.kinds);
+    header := json_build_object('now', now_at, 'lanes', lanes, 'looked_at', last,
+        'looked', daybook.micros(clock_timestamp() - begun), 'gaps', daybook.micros(gap_time),
+        'n', s.n, 'worker', s.worker, 'lease', s.lease, 'started_at', s.started_at, 'renewed_at', s.renewed_at,
+        'expires_at', s.expires_at, 'marked_at', s.marked_at, 'renewals', s.renewals, 'starts', s.starts,
+        'quiet', s.quiet, 'queues', s.queues, 'kinds', s.kinds);
     RETURN NEXT;
     IF seqs = '{}' THEN
         RETURN;
     END IF;
     RETURN QUERY
     WITH x AS MATERIALIZED (
-        SELECT j.seq, j.id, j.queue, j.rank, j.kind, j.args, greatest(coalesce(j.generation, 0) + 1, incarnation << 32)
-            AS next,
-            j.enqueued_at, j.run_at, j.expires_at, j.max_failures, j.set_aside_lost, j.timeout, j.key, j.failures,
-                j.crashes,
-            j.first_claimed_at, j.origin, j.seq = ANY (ledgers) AS ledger
+        SELECT j.seq, j.id, j.queue, j.rank, j.kind, j.args, j.enqueued_at, j.run_at, j.expires_at, j.max_failures,
+            j.set_aside_lost, j.timeout, j.key, j.failures, j.crashes, j.first_claimed_at, j.origin,
+            greatest(coalesce(j.generation, 0) + 1, incarnation << 32) AS next, j.seq = ANY (ledgers) AS ledger
         FROM daybook.job j WHERE j.seq = ANY (seqs)),
-    c AS (INSERT INTO daybook.call AS c (id, session, at) SELECT call, s.n, now_at WHERE call IS NOT NULL RETURNING
-        c.n),
+    c AS (INSERT INTO daybook.call AS c (id, session, at) SELECT call, s.n, now_at WHERE call IS NOT NULL
+        RETURNING c.n),
     o AS (INSERT INTO daybook.owned (id, seq, generation, session, claimed_at, call, queue, granted, suspect, ledger,
-        deadline)
-        SELECT x.id, x.seq, x.next, s.n, now_at, (SELECT c.n FROM c), x.queue, s.renewals, x.seq IS NOT DISTINCT FROM
-            suspect, x.ledger,
-            now_at + x.timeout FROM x),
+            deadline)
+        SELECT x.id, x.seq, x.next, s.n, now_at, (SELECT c.n FROM c), x.queue, s.renewals,
+            x.seq IS NOT DISTINCT FROM suspect, x.ledger, now_at + x.timeout FROM x),
     b AS (INSERT INTO daybook.outbox (at, queue, ring, waiting, running, attempts)
         SELECT now_at, u.lane, false, -u.n, u.n, u.n FROM unnest(lanes, taken) u(lane, n) WHERE u.n > 0)
     SELECT x.seq, x.id, x.queue, x.rank, x.kind, x.args, x.next, x.enqueued_at, x.run_at, x.expires_at, x.max_failures,
@@ -392,9 +404,8 @@ END $$;
 -- list (from 1) which of them are missing: they belong to somebody else by now,
 -- have effects, or are locked, and want a closer look. partial says what to do
 -- then: move the others, or none.
-CREATE OR REPLACE FUNCTION daybook.complete_jobs(session uuid, ids uuid[], generations bigint[], results text[], partial
-    boolean,
-    INOUT now_at bigint, OUT missing int[]) LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION daybook.complete_jobs(session uuid, ids uuid[], generations bigint[], results text[],
+    partial boolean, INOUT now_at bigint, OUT missing int[]) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
     SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
@@ -406,13 +417,13 @@ DECLARE
     moved  bigint;
 BEGIN
     now_at := coalesce(now_at, daybook.clock());
-    SELECT array_agg(o.place) FILTER (WHERE o.place IS NOT NULL), array_agg(u.result) FILTER (WHERE o.place IS NOT
-        NULL),
-        array_agg(u.nth::int) FILTER (WHERE o.place IS NULL)
-    INTO places, said, missing
-    FROM unnest(ids, generations, results) WITH ORDINALITY u(id, generation, result, nth)
-    LEFT JOIN LATERAL (SELECT w.ctid AS place FROM daybook.owned w WHERE w.id = u.id AND w.generation = u.generation
-        AND w.session = owner AND NOT w.ledger OFFSET 0 FOR UPDATE SKIP LOCKED) o ON true;
+    SELECT array_agg(o.place) FILTER (WHERE o.place IS NOT NULL),
+        array_agg(u.result) FILTER (WHERE o.place IS NOT NULL), array_agg(u.nth::int) FILTER (WHERE o.place IS NULL)
+        INTO places, said, missing
+        FROM unnest(ids, generations, results) WITH ORDINALITY u(id, generation, result, nth)
+        LEFT JOIN LATERAL (SELECT w.ctid AS place FROM daybook.owned w WHERE w.id = u.id
+            AND w.generation = u.generation AND w.session = owner AND NOT w.ledger
+            OFFSET 0 FOR UPDATE SKIP LOCKED) o ON true;
     IF places IS NULL OR missing IS NOT NULL AND NOT partial THEN
         RETURN;
     END IF;
@@ -426,7 +437,7 @@ BEGIN
         SELECT sum(b.succeeded) INTO moved FROM b;
     ELSE
         WITH e AS (INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at,
-            result)
+                result)
             SELECT now_at, o.seq, o.generation, o.session, o.claimed_at, 1, o.started_at, u.result
             FROM unnest(places, said) u(place, result)
             CROSS JOIN LATERAL (SELECT w.* FROM daybook.owned w WHERE w.ctid = u.place OFFSET 0) o),
