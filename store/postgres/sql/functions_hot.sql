@@ -463,6 +463,7 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     fresh text[];
+    old   bigint;
 BEGIN
     now_at := coalesce(now_at, daybook.clock());
     WITH i AS (INSERT INTO daybook.request AS r (key, job, fingerprint, created_at)
@@ -475,6 +476,10 @@ BEGIN
     RETURN QUERY SELECT r.key, r.job, encode(r.fingerprint, 'hex')
         FROM (SELECT u.key FROM unnest(keys) u(key) EXCEPT SELECT f.key FROM unnest(fresh) f(key)) k
         CROSS JOIN LATERAL (SELECT w.* FROM daybook.request w WHERE w.key = k.key OFFSET 0) r;
+    GET DIAGNOSTICS old = ROW_COUNT;
+    IF old + coalesce(cardinality(fresh), 0) < cardinality(keys) THEN
+        RAISE EXCEPTION 'a request key was dropped meanwhile' USING ERRCODE = '40001'; -- and bind it anew
+    END IF;
 END $$;
 
 -- Counts replays of request keys, in the order given.
