@@ -451,10 +451,10 @@ BEGIN
     END IF;
 END $$;
 
--- Binds request keys to jobs, in the order given, which should be the same for
--- all callers. It answers those that were bound before; a rival that is about to
--- bind one is waited for. What is there is read in a later statement than the
--- one that found it taken.
+-- Binds distinct request keys to jobs, in the order given, which should be the
+-- same for all callers. It answers those that were bound before; a rival that is
+-- about to bind one is waited for. What is there is read in a later statement
+-- than the one that found it taken.
 CREATE OR REPLACE FUNCTION daybook.bind_keys(now_at bigint, keys text[], jobs uuid[], fingerprints text[])
     RETURNS TABLE (key text, job uuid, fingerprint text) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
