@@ -119,7 +119,7 @@ func (e *engine) mayHear() bool {
 // wait waits until there is something to look at, and reports whether a look is
 // due.
 func (c *claimer) wait(ctx context.Context, due bool) bool {
-	var rings <-chan string
+	var rings <-chan daybook.Heard
 	if !due && !c.quiet.Load() && c.mayHear() {
 		rings = c.bell.rings
 	}

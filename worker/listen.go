@@ -12,8 +12,8 @@ import (
 type listening struct {
 	bell   daybook.Bell // nil when the book rings none
 	queues []string
-	rings  <-chan string    // nil while it isn't heard
-	retry  <-chan time.Time // when to listen again
+	rings  <-chan daybook.Heard // nil while it isn't heard
+	retry  <-chan time.Time     // when to listen again
 	again  retry
 }
 

@@ -29,7 +29,7 @@ type Bell struct {
 
 // listener is one Listen.
 type listener struct {
-	out    chan string
+	out    chan daybook.Heard
 	queues map[string]bool // nil hears every queue
 }
 
@@ -56,7 +56,7 @@ func (b *Bell) Ring(_ context.Context, queue string) {
 		}
 		heard = true
 		select {
-		case l.out <- queue:
+		case l.out <- daybook.Heard{Ring: daybook.Ring{Queue: queue}}:
 			b.next = at + 1
 			return
 		default: // busy: it isn't waiting for rings
@@ -76,8 +76,8 @@ func (b *Bell) tell() {
 
 // Listen returns a channel of queue names with work, until ctx ends or the bell
 // is closed; then the channel is closed. An empty list listens to every queue.
-func (b *Bell) Listen(ctx context.Context, queues []string) (<-chan string, error) {
-	l := &listener{out: make(chan string)}
+func (b *Bell) Listen(ctx context.Context, queues []string) (<-chan daybook.Heard, error) {
+	l := &listener{out: make(chan daybook.Heard)}
 	if len(queues) > 0 {
 		l.queues = make(map[string]bool, len(queues))
 		for _, q := range queues {
@@ -107,7 +107,7 @@ func (b *Bell) serve(ctx context.Context, l *listener) {
 		case <-b.closed:
 			return
 		case <-changed:
-		case offer <- queue:
+		case offer <- daybook.Heard{Ring: daybook.Ring{Queue: queue}}:
 			b.taken(queue)
 		}
 	}
@@ -115,7 +115,7 @@ func (b *Bell) serve(ctx context.Context, l *listener) {
 
 // left is the oldest ring left over that l hears, and where to offer it; a nil
 // channel when there is none.
-func (b *Bell) left(l *listener) (queue string, offer chan<- string, changed <-chan struct{}) {
+func (b *Bell) left(l *listener) (queue string, offer chan<- daybook.Heard, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i := slices.IndexFunc(b.pending, l.hears); i >= 0 {

@@ -22,8 +22,8 @@ func hear(t *testing.T, ctx context.Context, b *Bell, queues ...string) map[stri
 	}
 	heard := map[string]int{}
 	go func() {
-		for q := range rings {
-			heard[q]++
+		for r := range rings {
+			heard[r.Queue]++
 		}
 	}()
 	return heard
@@ -83,7 +83,7 @@ func TestRingsWithoutAReaderCoalesceAndNeverBlock(t *testing.T) {
 			b.Ring(ctx, "mail")
 			b.Ring(ctx, "video")
 		}
-		got := []string{<-rings, <-rings}
+		got := []string{(<-rings).Queue, (<-rings).Queue}
 		if got[0] != "mail" || got[1] != "video" {
 			t.Errorf("got %v, want mail and video, the oldest first", got)
 		}
@@ -154,7 +154,7 @@ func TestListenEndsWithItsContextAndForgetsItsRings(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		for q := range rings { // at most the ring that was offered; then closed
-			if q != "mail" {
+			if q.Queue != "mail" {
 				t.Errorf("got a ring of %q", q)
 			}
 		}

@@ -40,8 +40,8 @@ func (x *witness) Ring(_ context.Context, queue string) {
 	}
 }
 
-func (x *witness) Listen(context.Context, []string) (<-chan string, error) { return nil, nil }
-func (x *witness) Close() error                                            { return nil }
+func (x *witness) Listen(context.Context, []string) (<-chan daybook.Heard, error) { return nil, nil }
+func (x *witness) Close() error                                                   { return nil }
 
 // nothingBeforeCommit: no handler may start, and no ring go out, before the
 // commit behind it is known. It looks from another process at each gap.
