@@ -90,7 +90,7 @@ func TestRingsWithoutAReaderCoalesceAndNeverBlock(t *testing.T) {
 		synctest.Wait()
 		select {
 		case q := <-rings:
-			t.Errorf("20000 rings left a third one, of %s", q)
+			t.Errorf("20000 rings left a third one, of %s", q.Queue)
 		default:
 		}
 	})
@@ -155,7 +155,7 @@ func TestListenEndsWithItsContextAndForgetsItsRings(t *testing.T) {
 		synctest.Wait()
 		for q := range rings { // at most the ring that was offered; then closed
 			if q.Queue != "mail" {
-				t.Errorf("got a ring of %q", q)
+				t.Errorf("got a ring of %q", q.Queue)
 			}
 		}
 		b.Ring(t.Context(), "mail") // nobody listens: dropped
