@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -15,9 +16,21 @@ import (
 // UTF-8, and nesting past ArgsDepthMax. The error names the place as a JSON
 // pointer and never repeats a value.
 func CheckJSON(field string, doc []byte) error {
-	p := jsonReader{field: field, doc: doc}
-	return p.document()
+	p := readers.Get().(*jsonReader)
+	defer readers.Put(p)
+	*p = jsonReader{field: field, doc: doc, path: p.path[:0], keys: p.keys[:0]}
+	err := p.document()
+	clear(p.path[:cap(p.path)])
+	clear(p.keys[:cap(p.keys)])
+	*p = jsonReader{path: p.path[:0], keys: p.keys[:0]}
+	if cap(p.keys) > 1000 { // of one odd document; clearing them all costs
+		p.keys = nil
+	}
+	return err
 }
+
+// readers are used again: bulk enqueues check many small documents.
+var readers = sync.Pool{New: func() any { return new(jsonReader) }}
 
 // Canonical is the form that fingerprints compare: keys sorted, strings
 // unescaped, numbers as exact decimals (1, 1.0 and 1e0 are the same;
@@ -37,12 +50,26 @@ type jsonReader struct {
 	field string
 	doc   []byte
 	pos   int
-	path  []string
+	path  []step
+	keys  [][]byte // of the objects around the place, the innermost one's last
 	canon bool
 	out   []byte
 
 	fields  []string // names that the outermost object may have; nil allows any
 	unknown *string  // its first other name
+}
+
+// step is one level of where the reader stands: a key, or a place in a list.
+type step struct {
+	key []byte
+	nth int // of a list; -1 in an object
+}
+
+func (s step) String() string {
+	if s.nth >= 0 {
+		return strconv.Itoa(s.nth)
+	}
+	return string(s.key[:min(len(s.key), pointerMax)])
 }
 
 func (p *jsonReader) document() error {
@@ -77,7 +104,7 @@ func (p *jsonReader) pointer() string {
 			break
 		}
 		b.WriteByte('/')
-		b.WriteString(escape.Replace(step[:min(len(step), pointerMax)]))
+		b.WriteString(escape.Replace(step.String()))
 	}
 	if b.Len() > pointerMax {
 		return strconv.QuoteToASCII(b.String()[:pointerMax]) + "…"
@@ -117,7 +144,7 @@ func (p *jsonReader) value(depth int) error {
 	case c == '"':
 		s, err := p.str()
 		if err == nil && p.canon {
-			p.out = appendText(p.out, string(s))
+			p.out = appendText(p.out, s)
 		}
 		return err
 	case c == '-' || c >= '0' && c <= '9':
@@ -136,14 +163,14 @@ func (p *jsonReader) value(depth int) error {
 func (p *jsonReader) array(depth int) error {
 	p.pos++
 	p.emit('[')
-	p.path = append(p.path, "")
+	p.path = append(p.path, step{})
 	defer func() { p.path = p.path[:len(p.path)-1] }()
 	for n := 0; ; n++ {
 		p.space()
 		if n == 0 && p.next(']') {
 			break
 		}
-		p.path[len(p.path)-1] = strconv.Itoa(n)
+		p.path[len(p.path)-1].nth = n
 		if n > 0 {
 			p.emit(',')
 		}
@@ -171,24 +198,21 @@ func (p *jsonReader) next(c byte) bool {
 }
 
 // member is one key of an object and where its canonical value lies.
-type member struct {
-	key   string
-	value []byte
-}
+type member struct{ key, value []byte }
 
 func (p *jsonReader) object(depth int) error {
 	p.pos++
-	keys := keySet{}
+	seen := keySet{first: len(p.keys)}
 	var members []member
 	outer := p.out
-	p.path = append(p.path, "")
-	defer func() { p.path = p.path[:len(p.path)-1] }()
+	p.path = append(p.path, step{nth: -1})
+	defer func() { p.path, p.keys = p.path[:len(p.path)-1], p.keys[:seen.first] }()
 	for n := 0; ; n++ {
 		p.space()
 		if n == 0 && p.next('}') {
 			break
 		}
-		key, err := p.key(&keys)
+		key, err := p.key(&seen)
 		if err != nil {
 			return err
 		}
@@ -215,7 +239,7 @@ func (p *jsonReader) object(depth int) error {
 }
 
 func (p *jsonReader) members(members []member) {
-	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(a.key, b.key) })
 	p.out = append(p.out, '{')
 	for i, m := range members {
 		if i > 0 {
@@ -230,7 +254,7 @@ func (p *jsonReader) members(members []member) {
 // appendText writes a string so that its end can be told, and otherwise as it
 // is: a table of characters would change with its version, and with it every
 // fingerprint.
-func appendText(out []byte, s string) []byte {
+func appendText(out, s []byte) []byte {
 	out = append(out, '"')
 	for i := range len(s) {
 		if s[i] == '"' || s[i] == '\\' {
@@ -242,52 +266,61 @@ func appendText(out []byte, s string) []byte {
 }
 
 // key reads `"name":` and refuses a name that the object has already.
-func (p *jsonReader) key(seen *keySet) (string, error) {
-	p.path[len(p.path)-1] = ""
+func (p *jsonReader) key(seen *keySet) ([]byte, error) {
+	here := &p.path[len(p.path)-1]
+	here.key = nil
 	if p.pos == len(p.doc) || p.doc[p.pos] != '"' {
-		return "", p.bad("wants a key at byte %d", p.pos)
+		return nil, p.bad("wants a key at byte %d", p.pos)
 	}
-	name, err := p.str()
+	key, err := p.str()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	key := string(name)
-	p.path[len(p.path)-1] = key
-	if !seen.add(key) {
-		return "", p.bad("has this key twice")
+	here.key = key
+	if !p.isNew(seen, key) {
+		return nil, p.bad("has this key twice")
 	}
-	if p.fields != nil && p.unknown == nil && len(p.path) == 1 && !slices.Contains(p.fields, key) {
-		p.unknown = &key
+	if p.fields != nil && p.unknown == nil && len(p.path) == 1 && !slices.Contains(p.fields, string(key)) {
+		name := string(key)
+		p.unknown = &name
 	}
 	p.space()
 	if !p.next(':') {
-		return "", p.bad("wants : at byte %d", p.pos)
+		return nil, p.bad("wants : at byte %d", p.pos)
 	}
 	return key, nil
 }
 
-// keySet holds the keys of one object: a list while small, then a map.
+// keySet says which keys one object has: those of the reader's keys from first
+// on, and, of a large object, a map of them all.
 type keySet struct {
-	few  []string
-	many map[string]bool
+	first int
+	many  map[string]bool
 }
 
-func (k *keySet) add(key string) bool {
-	if k.many != nil {
-		if k.many[key] {
+// manyKeys is from how many keys on a map is quicker than a look at them all.
+const manyKeys = 16
+
+// isNew adds a key of the innermost object, unless that has it.
+func (p *jsonReader) isNew(seen *keySet, key []byte) bool {
+	if seen.many != nil {
+		if seen.many[string(key)] {
 			return false
 		}
-		k.many[key] = true
+		seen.many[string(key)] = true
 		return true
 	}
-	if slices.Contains(k.few, key) {
-		return false
+	few := p.keys[seen.first:]
+	for _, k := range few {
+		if bytes.Equal(k, key) {
+			return false
+		}
 	}
-	k.few = append(k.few, key)
-	if len(k.few) > 16 {
-		k.many = make(map[string]bool, 2*len(k.few))
-		for _, f := range k.few {
-			k.many[f] = true
+	p.keys = append(p.keys, key)
+	if len(few) == manyKeys {
+		seen.many = make(map[string]bool, 2*manyKeys)
+		for _, k := range p.keys[seen.first:] {
+			seen.many[string(k)] = true
 		}
 	}
 	return true

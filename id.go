@@ -50,16 +50,19 @@ func (id ID) IsZero() bool { return id == ID{} }
 
 func (id ID) String() string {
 	var text [36]byte
-	hex.Encode(text[:8], id[:4])
-	text[8] = '-'
-	hex.Encode(text[9:13], id[4:6])
-	text[13] = '-'
-	hex.Encode(text[14:18], id[6:8])
-	text[18] = '-'
-	hex.Encode(text[19:23], id[8:10])
-	text[23] = '-'
-	hex.Encode(text[24:], id[10:])
-	return string(text[:])
+	out, _ := id.AppendText(text[:0])
+	return string(out)
+}
+
+// AppendText appends the 36 character form. The error is always nil.
+func (id ID) AppendText(to []byte) ([]byte, error) {
+	for i, part := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if i > 0 {
+			to = append(to, '-')
+		}
+		to = hex.AppendEncode(to, part)
+	}
+	return to, nil
 }
 
 // MarshalText writes the 36 character form.

@@ -12,7 +12,7 @@ import (
 
 const claimJobs = `SELECT seq, id, queue, rank, kind, args, generation, enqueued_at, run_at, expires_at, max_failures,
 	set_aside_lost, timeout, key, failures, crashes, first_claimed_at, origin, effects, header
-	FROM daybook.claim_jobs($1::text::uuid, $2::text::uuid, $3::bigint, $4::text[], $5::text[], $6::int, $7::boolean,
+	FROM daybook.claim_jobs($1::uuid, $2::uuid, $3::bigint, $4::text[], $5::text[], $6::int, $7::boolean,
 	$8::bigint, $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::boolean)`
 
 // claiming is one claim call.

@@ -7,8 +7,7 @@ import (
 )
 
 // completeJobs answers the time and which of the jobs are missing.
-const completeJobs = `SELECT now_at, missing FROM daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[],
-	$3::bigint[],
+const completeJobs = `SELECT now_at, missing FROM daybook.complete_jobs($1::uuid, $2::uuid[], $3::bigint[],
 	$4::text[], true, $5::bigint)`
 
 // Complete moves a session's successes from owned to ended as one set, and
@@ -21,7 +20,7 @@ func (t *tx) Complete(_ context.Context, session daybook.ID, successes []daybook
 	for i := range successes {
 		ids[i], generations[i] = successes[i].Job, successes[i].Owner.Generation
 	}
-	err = t.rows(completeJobs, []any{session.String(), texts(ids), generations, resultsOf(successes), t.nowOrNull()},
+	err = t.rows(completeJobs, []any{session.String(), idList(ids), generations, resultsOf(successes), t.nowOrNull()},
 		func(row []any) error {
 			if t.at == 0 {
 				t.at = at(row[0])

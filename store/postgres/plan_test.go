@@ -159,7 +159,7 @@ func (p *planner) calls(s daybook.Session, full bool) []call {
 	}
 	known := p.some("SELECT id::text, 1 FROM daybook.job ORDER BY seq LIMIT 40")
 	jobs := p.prepare(daybook.Request{}, daybook.Request{Queue: "q7"}, daybook.Request{Priority: 3})
-	list := []any{nil, []string{"q", "q7"}, []int64{1, 2, 1}, texts([]daybook.ID{jobs[0].Job.ID, jobs[1].Job.ID,
+	list := []any{nil, []string{"q", "q7"}, []int64{1, 2, 1}, idList([]daybook.ID{jobs[0].Job.ID, jobs[1].Job.ID,
 		jobs[2].Job.ID}),
 		[]string{"k", "k", "k"}, []string{"{}", "{}", "{}"}, []int64{-1, -1, -4}, nil, nil, nil, nil, nil, nil, nil}
 	calls := []call{
@@ -181,9 +181,9 @@ func (p *planner) calls(s daybook.Session, full bool) []call {
 	}
 	for _, result := range []any{nil, slices.Repeat([]string{`"x"`}, len(ids))} {
 		c := call{name: fmt.Sprint("complete, result ", result != nil),
-			query: `SELECT * FROM daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[], $3::bigint[],
+			query: `SELECT * FROM daybook.complete_jobs($1::text::uuid, $2::uuid[], $3::bigint[],
 				$4::text[], true, NULL)`,
-			args: []any{s.ID.String(), ids, generations[:len(ids)], result}, rows: 100}
+			args: []any{s.ID.String(), "{" + strings.Join(ids, ",") + "}", generations[:len(ids)], result}, rows: 100}
 		if full {
 			c.wants = []string{"Index Scan owned", "Tid Scan owned"}
 		}

@@ -106,6 +106,20 @@ func nullTrue(b bool) any {
 	return true
 }
 
+// idList is an array literal, which every way to the server carries, and which
+// costs less than a list of strings.
+func idList(ids []daybook.ID) string {
+	list := make([]byte, 0, len(ids)*37+2)
+	list = append(list, '{')
+	for i, id := range ids {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list, _ = id.AppendText(list)
+	}
+	return string(append(list, '}'))
+}
+
 // texts are ids as they travel: their text goes through every driver and mode.
 func texts(ids []daybook.ID) []string {
 	list := make([]string, len(ids))

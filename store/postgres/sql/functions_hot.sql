@@ -115,6 +115,9 @@ BEGIN
     seqs := '{}';
     ledgers := '{}';
     gap_time := '0';
+    IF NOT gaps AND cardinality(mark_ranks) = 1 THEN
+        oldest := false; -- in one rank age is the order anyway
+    END IF;
     LOOP
         known := coalesce(mark_ranks[mark], past);
         run_at := NULL;
@@ -404,6 +407,10 @@ END $$;
 -- list (from 1) which of them are missing: they belong to somebody else by now,
 -- have effects, or are locked, and want a closer look. partial says what to do
 -- then: move the others, or none.
+--
+-- The usual set, all of it plain and without results, is one statement. A row
+-- that was updated since that began is locked in its new version, which its
+-- delete doesn't see: it counts as missing.
 CREATE OR REPLACE FUNCTION daybook.complete_jobs(session uuid, ids uuid[], generations bigint[], results text[],
     partial boolean, INOUT now_at bigint, OUT missing int[]) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
@@ -414,9 +421,32 @@ DECLARE
     owner  bigint := (SELECT s.n FROM daybook.session s WHERE s.id = session);
     places tid[];
     said   text[];
+    done   uuid[];
     moved  bigint;
 BEGIN
     now_at := coalesce(now_at, daybook.clock());
+    IF results IS NULL AND partial THEN
+        WITH d AS (DELETE FROM daybook.owned w WHERE w.ctid = ANY (ARRAY(
+                SELECT o.place FROM unnest(ids, generations) u(id, generation)
+                CROSS JOIN LATERAL (SELECT w.ctid AS place FROM daybook.owned w WHERE w.id = u.id
+                    AND w.generation = u.generation AND w.session = owner AND NOT w.ledger
+                    OFFSET 0 FOR UPDATE SKIP LOCKED) o))
+            RETURNING w.id, w.seq, w.generation, w.session, w.claimed_at, w.started_at, w.queue),
+        e AS (INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at)
+            SELECT now_at, d.seq, d.generation, d.session, d.claimed_at, 1, d.started_at FROM d),
+        b AS (INSERT INTO daybook.outbox (at, queue, ring, running, succeeded)
+            SELECT now_at, d.queue, false, -count(*), count(*) FROM d GROUP BY d.queue)
+        SELECT array_agg(d.id) INTO done FROM d;
+        moved := coalesce(cardinality(done), 0);
+        IF moved < cardinality(ids) THEN
+            missing := ARRAY(SELECT u.nth::int FROM unnest(ids) WITH ORDINALITY u(id, nth)
+                WHERE done IS NULL OR u.id <> ALL (done));
+        END IF;
+        IF moved + coalesce(cardinality(missing), 0) <> cardinality(ids) THEN
+            RAISE EXCEPTION 'a job is named twice in one set' USING ERRCODE = 'OB004';
+        END IF;
+        RETURN;
+    END IF;
     SELECT array_agg(o.place) FILTER (WHERE o.place IS NOT NULL),
         array_agg(u.result) FILTER (WHERE o.place IS NOT NULL), array_agg(u.nth::int) FILTER (WHERE o.place IS NULL)
         INTO places, said, missing
@@ -427,25 +457,15 @@ BEGIN
     IF places IS NULL OR missing IS NOT NULL AND NOT partial THEN
         RETURN;
     END IF;
-    IF results IS NULL THEN
-        WITH d AS (DELETE FROM daybook.owned w WHERE w.ctid = ANY (places)
-            RETURNING w.seq, w.generation, w.session, w.claimed_at, w.started_at, w.queue),
-        e AS (INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at)
-            SELECT now_at, d.seq, d.generation, d.session, d.claimed_at, 1, d.started_at FROM d),
-        b AS (INSERT INTO daybook.outbox AS w (at, queue, ring, running, succeeded)
-            SELECT now_at, d.queue, false, -count(*), count(*) FROM d GROUP BY d.queue RETURNING w.succeeded)
-        SELECT sum(b.succeeded) INTO moved FROM b;
-    ELSE
-        WITH e AS (INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at,
-                result)
-            SELECT now_at, o.seq, o.generation, o.session, o.claimed_at, 1, o.started_at, u.result
-            FROM unnest(places, said) u(place, result)
-            CROSS JOIN LATERAL (SELECT w.* FROM daybook.owned w WHERE w.ctid = u.place OFFSET 0) o),
-        d AS (DELETE FROM daybook.owned w WHERE w.ctid = ANY (places) RETURNING w.queue),
-        b AS (INSERT INTO daybook.outbox AS w (at, queue, ring, running, succeeded)
-            SELECT now_at, d.queue, false, -count(*), count(*) FROM d GROUP BY d.queue RETURNING w.succeeded)
-        SELECT sum(b.succeeded) INTO moved FROM b;
-    END IF;
+    WITH e AS (INSERT INTO daybook.ended (filed_at, seq, generation, session, claimed_at, outcome, started_at,
+            result)
+        SELECT now_at, o.seq, o.generation, o.session, o.claimed_at, 1, o.started_at, u.result
+        FROM unnest(places, said) u(place, result)
+        CROSS JOIN LATERAL (SELECT w.* FROM daybook.owned w WHERE w.ctid = u.place OFFSET 0) o),
+    d AS (DELETE FROM daybook.owned w WHERE w.ctid = ANY (places) RETURNING w.queue),
+    b AS (INSERT INTO daybook.outbox AS w (at, queue, ring, running, succeeded)
+        SELECT now_at, d.queue, false, -count(*), count(*) FROM d GROUP BY d.queue RETURNING w.succeeded)
+    SELECT sum(b.succeeded) INTO moved FROM b;
     IF moved <> cardinality(places) THEN
         RAISE EXCEPTION 'a job is named twice in one set' USING ERRCODE = 'OB004';
     END IF;
