@@ -127,7 +127,7 @@ type ClaimRequest struct {
 	Limit  int      // 1…BatchMax; 0 is 1
 	Call   ID       // repeating a call by its id gives the same claims; zero makes one
 	Oldest bool     // by age alone, whatever the priority
-	Job    ID       // only this job, which a message named
+	Job    ID       // only this job, which a message named, if it is in Queues (empty is any) and of Kinds
 }
 
 // Claimed is what a claim call was given.
@@ -238,7 +238,7 @@ func claim(ctx context.Context, tx Tx, r ClaimRequest) (Claimed, error) {
 	}
 	out := Claimed{Session: s}
 	if !r.Job.IsZero() {
-		out.Jobs, err = claimOne(ctx, tx, s, r.Job, incarnation)
+		out.Jobs, err = claimOne(ctx, tx, s, r, incarnation)
 	} else {
 		out.Jobs, err = tx.Claim(ctx, Claiming{Session: s, Queues: r.Queues, Kinds: r.Kinds, Limit: r.Limit,
 			Oldest: r.Oldest, Incarnation: incarnation})
@@ -246,18 +246,23 @@ func claim(ctx context.Context, tx Tx, r ClaimRequest) (Claimed, error) {
 	if err != nil || len(out.Jobs) == 0 {
 		return out, err
 	}
-	out.Full = len(out.Jobs) == r.Limit
+	out.Full = len(out.Jobs) == r.Limit && r.Job.IsZero()
 	return out, tx.SaveCall(ctx, r.Call, s, out.Jobs)
 }
 
 // claimOne claims the job that a message named; the record decides.
-func claimOne(ctx context.Context, tx Tx, s Session, id ID, incarnation int64) ([]Job, error) {
-	jobs, err := tx.Lock(ctx, []ID{id})
+func claimOne(ctx context.Context, tx Tx, s Session, r ClaimRequest, incarnation int64) ([]Job, error) {
+	jobs, err := tx.Lock(ctx, []ID{r.Job})
 	if err != nil {
 		return nil, err
 	}
-	if jobs[0].ID.IsZero() {
-		return nil, Fail(CodeNotFound, "no job %s", id)
+	switch j := jobs[0]; {
+	case j.ID.IsZero():
+		return nil, Fail(CodeNotFound, "no job %s", r.Job)
+	case len(r.Queues) > 0 && !slices.Contains(r.Queues, j.Queue):
+		return nil, j.refuse("is in queue %s, which the claim doesn't name", quote(j.Queue))
+	case len(r.Kinds) > 0 && !slices.Contains(r.Kinds, j.Kind):
+		return nil, j.refuse("is of kind %s, which the claim doesn't name", quote(j.Kind))
 	}
 	grant := Grant{Session: s, Incarnation: incarnation}
 	if grant.Paused, err = paused(ctx, tx, jobs[0].Queue); err != nil {
@@ -281,7 +286,7 @@ func claimOne(ctx context.Context, tx Tx, s Session, id ID, incarnation int64) (
 	if err := tx.Save(ctx, []Change{c}); err != nil {
 		return nil, err
 	}
-	job, _, err := tx.Job(ctx, id)
+	job, _, err := tx.Job(ctx, r.Job)
 	return []Job{job}, err
 }
 

@@ -252,7 +252,8 @@ func (b *Book) Prune(ctx context.Context, o PruneOptions) (int, error) {
 }
 
 // Sweep folds counting rows and drops records past their time: keys, sessions
-// and calls. It returns how many rows it took.
+// and calls. It returns how many rows it took. Where the bell is one outside,
+// rows that still ask for a ring become one per queue that does.
 func (b *Book) Sweep(ctx context.Context) (int, error) {
 	total := 0
 	for {
@@ -260,7 +261,7 @@ func (b *Book) Sweep(ctx context.Context) (int, error) {
 		err := b.write(ctx, "sweeping", func(tx Tx) (err error) {
 			now := tx.Now()
 			n, err = tx.Sweep(ctx, Cutoffs{Counting: now.Add(-FoldAge), Keys: now.Add(-KeyRetention),
-				Sessions: now.Add(-RetentionMin)}, sweepBatch)
+				Sessions: now.Add(-RetentionMin), KeepRings: b.Outside() != nil}, sweepBatch)
 			return err
 		})
 		total += n
@@ -309,7 +310,9 @@ func (b *Book) TakePass(ctx context.Context, every time.Duration) (bool, error) 
 
 // RingEligible rings every queue that has eligible work, or a job that becomes
 // eligible before idle workers poll again, once each, and returns how many. Who
-// hears the ring too early learns when to look (see [Book.NextDue]).
+// hears the ring too early learns when to look (see [Book.NextDue]). A queue that
+// was claimed from a moment ago is rung too: that claim may have been one for
+// other kinds, and whoever can take the rest may have missed its ring.
 func (b *Book) RingEligible(ctx context.Context) (int, error) {
 	rings := ringer{}
 	err := b.read(ctx, "looking for eligible work", func(v View) error {
@@ -322,10 +325,10 @@ func (b *Book) RingEligible(ctx context.Context) (int, error) {
 		}
 		return err
 	})
-	if err == nil {
-		b.ring(ctx, rings)
+	if err != nil {
+		return 0, err
 	}
-	return len(rings), err
+	return b.ringAll(ctx, rings), nil
 }
 
 // NextDue tells when the earliest waiting job of these queues becomes eligible,

@@ -66,7 +66,8 @@ type Tx interface {
 	Prune(ctx context.Context, jobs []Job) error
 	// Sweep does upkeep that decides nothing: folds counting rows older than
 	// the cutoff, drops key records, sessions and calls past theirs. It
-	// returns how many rows it took, at most limit of each.
+	// returns how many rows it took, at most limit of each (with KeepRings at
+	// most limit and two a queue, those left in their place not counted).
 	Sweep(ctx context.Context, c Cutoffs, limit int) (int, error)
 }
 
@@ -179,6 +180,9 @@ type Cutoffs struct {
 	Counting Time // fold counting rows written before
 	Keys     Time // drop key records whose job ended before, and is gone
 	Sessions Time // drop sessions that ended before, and own nothing
+	// KeepRings leaves one row a queue of the folded ones that asked for a ring,
+	// as old as the oldest of them: the relay hasn't come to it yet.
+	KeepRings bool
 }
 
 // What a Finding looks for.

@@ -19,6 +19,7 @@ type claimer struct {
 	kinds []string
 	bell  listening
 	poll  *time.Timer // nil never polls
+	polls bool        // nothing but the poll is the reason of the next look
 	alarm alarm
 	calls int
 	call  call // whose answer never came
@@ -39,8 +40,7 @@ type call struct {
 func (e *engine) newClaimer() *claimer {
 	c := &claimer{engine: e, rota: newRota(e.cfg.Queues, e.cfg.Weights), kinds: e.claimKinds(),
 		again: retry{log: e.log, doing: "claiming"}}
-	c.bell = listening{bell: e.book.Bell(), queues: e.cfg.Queues,
-		again: retry{log: e.log, doing: "listening to the bell"}}
+	c.bell = newListening(e)
 	if e.cfg.Poll > 0 {
 		c.poll = time.NewTimer(jittered(e.cfg.Poll))
 	}
@@ -52,6 +52,7 @@ func (e *engine) newClaimer() *claimer {
 // poll floor, or a last call that came back full.
 func (e *engine) claims(ctx context.Context) {
 	c := e.newClaimer()
+	defer c.bell.finish(false)
 	due := true
 	for ctx.Err() == nil && c.failure() == nil {
 		c.bell.open(ctx) // first listen, then look: no ring falls between
@@ -67,6 +68,7 @@ func (e *engine) claims(ctx context.Context) {
 			room = c.waitingRoom()
 		}
 		if room == 0 {
+			c.bell.finish(false) // another can look sooner
 			due = c.wait(ctx, due)
 			continue
 		}
@@ -104,15 +106,16 @@ func (e *engine) waitingRoom() int {
 	return 0
 }
 
-// mayHear reports whether the worker could take what a ring announces; if not,
-// the loop is woken when it can. A worker without room leaves rings to others.
+// mayHear reports whether the worker could look at once when it hears a ring; if
+// not, the loop is woken when it could. A worker without room leaves rings to
+// others.
 func (e *engine) mayHear() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.room() > 0 {
+	if e.free() > 0 || e.room() >= e.enough() {
 		return true
 	}
-	e.want = 1
+	e.want = e.enough()
 	return false
 }
 
@@ -120,8 +123,13 @@ func (e *engine) mayHear() bool {
 // due.
 func (c *claimer) wait(ctx context.Context, due bool) bool {
 	var rings <-chan daybook.Heard
-	if !due && !c.quiet.Load() && c.mayHear() {
-		rings = c.bell.rings
+	if !due && !c.quiet.Load() {
+		if !c.mayHear() {
+			c.bell.deaf = true
+		} else if rings = c.bell.rings; c.bell.deaf {
+			c.bell.deaf = false // what was rung meanwhile may be lost
+			return true
+		}
 	}
 	var poll <-chan time.Time
 	if c.poll != nil {
@@ -135,14 +143,16 @@ func (c *claimer) wait(ctx context.Context, due bool) bool {
 		}
 	case <-c.alarm.ring():
 		return c.alarmed(ctx) || due
-	case _, open := <-rings:
+	case heard, open := <-rings:
 		if !open {
 			c.bell.lost()
+			return true
 		}
-		return true
+		return c.hear(heard)
 	case <-poll:
 		c.poll.Reset(jittered(c.cfg.Poll))
 		c.alarm.vain = 0
+		c.polls = c.polls || !due
 		return true
 	case <-c.bell.retry:
 		c.bell.retry = nil
@@ -156,6 +166,7 @@ func (c *claimer) wait(ctx context.Context, due bool) bool {
 func (c *claimer) claim(ctx context.Context, room int) (got int, due bool) {
 	session, ok := c.ensureSession(ctx)
 	if !ok {
+		c.bell.finish(false)
 		return 0, true
 	}
 	if c.call.request.Session != session {
@@ -168,24 +179,42 @@ func (c *claimer) claim(ctx context.Context, room int) (got int, due bool) {
 	cancel()
 	switch {
 	case err == nil && (c.listings.Load() == listings || c.listings.Load()-c.call.listings < 2):
-		c.again.healed()
-		due = claimed.Full || c.call.repeated // of a repeated call nobody knows
-		got = c.accept(c.call, claimed)
-		c.call = call{}
-		if got > 0 {
-			c.alarm.vain = 0
-		}
-		return got, due
+		return c.answered(claimed)
 	case err == nil:
 		// Two renewals that didn't list the claims may have given them back
 		// meanwhile. The repeat answers what is still owned.
+	case c.call.names() && stale(err):
+		c.counters.stale.Add(1)
+		return c.answered(daybook.Claimed{})
 	case ended(err):
 		c.endSession(session, err)
 	default:
+		c.bell.finish(false) // before the pause
 		c.failed(ctx, err)
 	}
+	c.bell.finish(false)
 	c.call.repeated = true
 	return 0, true
+}
+
+// answered takes what the book gave, and is done with the ring that made it
+// look, whatever that was.
+func (c *claimer) answered(claimed daybook.Claimed) (got int, due bool) {
+	c.again.healed()
+	due = claimed.Full || c.call.repeated // of a repeated call nobody knows
+	got = c.accept(c.call, claimed)
+	if c.polls {
+		c.counters.polled.Add(int64(got))
+	}
+	c.call, c.polls = call{}, false
+	if got > 0 {
+		c.alarm.vain = 0
+	}
+	if c.bell.ring != nil {
+		c.book.Reached(daybook.GapAck, c.bell.ring.Job)
+		c.bell.finish(true)
+	}
+	return got, due
 }
 
 // ended reports that the book knows the session, or the claim, no more.
@@ -193,11 +222,27 @@ func ended(err error) bool {
 	return errors.Is(err, daybook.ErrFenced) || errors.Is(err, daybook.ErrNotFound)
 }
 
+// newCall asks for as much as there is room for, or for the job that a ring
+// names: of these queues and kinds, all the same.
 func (c *claimer) newCall(session daybook.ID, room int) call {
-	c.calls++
-	return call{first: time.Now(), listings: c.listings.Load(), request: daybook.ClaimRequest{
-		Session: session, Call: daybook.NewID(), Queues: c.rota.order(), Kinds: c.kinds,
-		Limit: room, Oldest: c.calls%daybook.OldestEvery == 0}}
+	r := daybook.ClaimRequest{Session: session, Call: daybook.NewID(), Kinds: c.kinds, Limit: room}
+	if r.Job = c.bell.job(); !r.Job.IsZero() {
+		r.Queues, r.Limit = c.cfg.Queues, 1
+	} else {
+		c.calls++
+		r.Queues, r.Oldest = c.rota.order(), c.calls%daybook.OldestEvery == 0
+	}
+	return call{first: time.Now(), listings: c.listings.Load(), request: r}
+}
+
+// names reports whether the call asks for one job that a ring named.
+func (c *call) names() bool { return !c.request.Job.IsZero() }
+
+// stale reports that the job which a ring named isn't there to be claimed: it
+// has ended, somebody owns it or writes it just now, it isn't due, or nobody
+// knows it. The record decides, and the ring is over.
+func stale(err error) bool {
+	return errors.Is(err, daybook.ErrRefused) || errors.Is(err, daybook.ErrNotFound) || errors.Is(err, daybook.ErrBusy)
 }
 
 // accept takes claims over, now that their commit is known. Those of a session

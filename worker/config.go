@@ -8,6 +8,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/reconcile"
+	"github.com/daybookdev/daybook/relay"
 )
 
 // ConcurrencyDefault and ConcurrencyMax bound how many handlers run at once.
@@ -29,9 +30,10 @@ type Config struct {
 	Poll        time.Duration  // between looks without a ring, ±20 %; 0 is daybook.PollDefault, less is never
 	Timeout     time.Duration  // run limit of handlers here, where it is shorter than the job's own; 0 is none
 	Drain       bool           // Run returns when nothing is eligible and nothing runs
-	NoLoops     bool           // don't run the reconciler beside the handlers
+	NoLoops     bool           // don't run the reconciler and the relay beside the handlers
 	Reconcile   reconcile.Options
-	Log         *slog.Logger // nil is the book's
+	Relay       relay.Options // runs where the book's bell is one that other processes hear
+	Log         *slog.Logger  // nil is the book's
 }
 
 // fill puts the defaults in.
@@ -59,6 +61,9 @@ func (c *Config) fill(book *daybook.Book) {
 	}
 	if c.Reconcile.Log == nil {
 		c.Reconcile.Log = c.Log
+	}
+	if c.Relay.Log == nil {
+		c.Relay.Log = c.Log
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/reconcile"
+	"github.com/daybookdev/daybook/relay"
 )
 
 // engine is one Run of a worker: what it holds, and the loops around it. The
@@ -37,7 +38,9 @@ type engine struct {
 	watchdog *time.Timer     // fires at trust
 	held     map[daybook.ClaimRef]*run
 	queue    []*run // claims that wait for a slot, oldest first
-	slots    int    // slots in use
+	slots    int    // slots in use, also one that is about to take what waits
+	starting bool   // there is such a one
+	busy     int    // slots that run a handler
 	want     int    // wake the claim loop when so much room is free; 0 is never
 	outbox   []ending
 	sending  int // outcomes in the call that is under way
@@ -80,6 +83,7 @@ func (e *engine) run(ctx context.Context) error {
 	})
 	if !e.cfg.NoLoops {
 		loops.Go(func() { e.reconcile(claiming) })
+		loops.Go(func() { e.relay(claiming) })
 	}
 	loops.Go(e.renewals)
 	loops.Go(e.watch)
@@ -118,6 +122,17 @@ func within(most time.Duration, do func()) {
 func (e *engine) reconcile(ctx context.Context) {
 	if err := reconcile.New(e.book, e.cfg.Reconcile).Run(ctx); err != nil {
 		e.log.Error("the reconciler can't run beside this worker", "err", err)
+	}
+}
+
+// relay publishes what lies in the outbox, where there is a bell for it: rings of
+// enqueues in a caller's transaction come from nowhere else.
+func (e *engine) relay(ctx context.Context) {
+	if e.book.Outside() == nil {
+		return
+	}
+	if err := relay.New(e.book, e.cfg.Relay).Run(ctx); err != nil {
+		e.log.Error("the relay can't run beside this worker", "err", err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func (e *engine) trusted() bool { return time.Now().Before(e.trust) }
 
 // free is how many slots nobody wants yet. It wants the lock.
-func (e *engine) free() int { return e.cfg.Concurrency - e.slots - len(e.queue) }
+func (e *engine) free() int { return e.cfg.Concurrency - e.busy - len(e.queue) }
 
 // room is how many claims the worker can take: free slots, and a few to wait
 // for the next one. It wants the lock.
@@ -23,34 +23,49 @@ func (e *engine) room() int { return e.free() + e.pace.spare(e.cfg.Concurrency) 
 // wants the lock.
 func (e *engine) enough() int { return max(1, e.pace.spare(e.cfg.Concurrency)/2) }
 
-// fill starts slots for what waits in the queue. It wants the lock.
+// fill starts a slot for what waits in the queue, unless one is about to begin:
+// that one starts the next. So there are as many as handlers that block, and
+// handlers that don't share a few. It wants the lock.
 func (e *engine) fill() {
-	for n := min(e.cfg.Concurrency-e.slots, len(e.queue)); n > 0; n-- {
-		e.slots++
-		go e.slot()
+	if len(e.queue) == 0 || e.slots == e.cfg.Concurrency || e.starting {
+		return
 	}
+	e.slots++
+	e.starting = true
+	go e.slot(true)
 }
 
 // slot runs one claim after the other until none waits. A handler that ends its
 // goroutine hands the slot to a new one.
-func (e *engine) slot() {
+func (e *engine) slot(first bool) {
 	left := false
 	defer func() {
 		if !left {
-			go e.slot()
+			go e.slot(false)
 		}
 	}()
-	for r := e.next(); r != nil; r = e.next() {
-		e.attempt(r)
+	r := e.next(first, nil, daybook.Outcome{})
+	for r != nil {
+		r = e.next(false, r, e.attempt(r))
 	}
 	left = true
 }
 
-// next takes the next claim for a slot; nil closes the slot. Nothing begins
-// when the lease doesn't hold by this process's clock.
-func (e *engine) next() *run {
+// next takes over how the claim before ended, and takes the next one for a slot;
+// nil closes the slot. Nothing begins when the lease doesn't hold by this
+// process's clock.
+func (e *engine) next(first bool, before *run, out daybook.Outcome) *run {
+	if before != nil {
+		e.over(before)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if first {
+		e.starting = false
+	}
+	if before != nil {
+		e.returned(before, out)
+	}
 	if len(e.queue) == 0 || e.stopping || !e.trusted() {
 		e.slots--
 		e.tellRoom()
@@ -60,6 +75,8 @@ func (e *engine) next() *run {
 	r := e.queue[0]
 	e.queue[0] = nil
 	e.queue = e.queue[1:]
+	e.busy++
+	e.fill()
 	r.place = placeRunning
 	r.begin(e.base, time.Now())
 	e.arm(r)
@@ -76,32 +93,42 @@ func (e *engine) tellRoom() {
 	}
 }
 
-// attempt runs the handler and passes on how it ended, whatever it did.
-func (e *engine) attempt(r *run) {
-	var out daybook.Outcome
+// attempt runs the handler and says how it ended, whatever it did. When the
+// handler ends its goroutine nobody hears that, and it is passed on from here.
+func (e *engine) attempt(r *run) (out daybook.Outcome) {
 	returned := false
 	defer func() {
-		if !returned {
-			out = r.broken(recover())
+		if returned {
+			return
 		}
-		e.returned(r, out)
+		panicked := recover()
+		if out = r.broken(panicked); panicked == nil {
+			e.over(r)
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.returned(r, out)
+		}
 	}()
-	if !e.begun(r) {
-		out, returned = daybook.Outcome{Kind: daybook.OutcomeReleased}, true
-		return
+	if e.begun(r) {
+		e.book.Reached(daybook.GapStart, r.job.ID)
+		e.book.Reached(daybook.GapPause, r.job.ID)
+		out = r.kind.call(r.ctx, r)
+	} else {
+		out = daybook.Outcome{Kind: daybook.OutcomeReleased}
 	}
-	e.book.Reached(daybook.GapStart, r.job.ID)
-	e.book.Reached(daybook.GapPause, r.job.ID)
-	out = r.kind.call(r.ctx, r)
 	returned = true
+	return out
 }
 
-// returned takes an outcome over for the flusher, and frees the run's context.
-func (e *engine) returned(r *run, out daybook.Outcome) {
+// over frees the run's context.
+func (e *engine) over(r *run) {
 	r.ctx.cancel(context.Canceled)
 	e.book.Reached(daybook.GapComplete, r.job.ID)
-	e.mu.Lock()
-	defer e.mu.Unlock()
+}
+
+// returned takes an outcome over for the flusher. It wants the lock.
+func (e *engine) returned(r *run, out daybook.Outcome) {
+	e.busy--
 	if r.timer != nil {
 		r.timer.Stop()
 	}

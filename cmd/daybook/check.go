@@ -24,6 +24,7 @@ type checkFlags struct {
 type checked struct {
 	check.Report
 	Accepted *check.Acceptance `json:"accepted,omitempty"`
+	Bell     *check.BellReport `json:"bell,omitempty"`
 }
 
 func (a *app) checkCommand() *cobra.Command {
@@ -36,16 +37,14 @@ func (a *app) checkCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.full, "full", false,
 		"walk all rows, not only live ones and what ended since the last check (default false)")
 	cmd.Flags().BoolVar(&f.bell, "bell", false,
-		"hold the bell against the book too; not in this version yet (default false)")
+		"read the bell too, and note which rings lie there for nothing (default false)")
 	cmd.Flags().StringVar(&f.accepted, "accepted", "",
 		"file of job ids, or JSON lines with id and key, that must be in the book; - is standard input")
 	cmd.Flags().BoolVar(&f.selftest, "selftest", false,
 		"break a scratch book once per invariant, and print which fired (default false)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
-		case f.bell:
-			return notYet("check --bell", "local: and none: hold nothing that could be missing")
-		case f.selftest && (f.full || f.accepted != ""):
+		case f.selftest && (f.full || f.bell || f.accepted != ""):
 			return usage("--selftest looks at a book of its own; leave the other flags out")
 		case f.selftest:
 			return a.selftest(cmd.Context())
@@ -80,8 +79,24 @@ func (a *app) check(ctx context.Context, f checkFlags) error {
 				return err
 			}
 		}
-		return a.showCheck(answer)
+		return a.checkBell(ctx, book, f, answer)
 	})
+}
+
+// checkBell adds what lies in the bell. A bell that can't be read keeps nobody
+// from what the book says.
+func (a *app) checkBell(ctx context.Context, book *daybook.Book, f checkFlags, answer checked) error {
+	if !f.bell {
+		return a.showCheck(answer)
+	}
+	report, bellErr := check.Bell(ctx, book)
+	if bellErr == nil {
+		answer.Bell = &report
+	}
+	if err := a.showCheck(answer); err != nil {
+		return err
+	}
+	return bellErr
 }
 
 // hold looks for the ids that a witness was told are accepted.
@@ -116,10 +131,31 @@ func (a *app) showCheck(answer checked) error {
 			t.row("", v.Subject, v.Detail)
 		}
 	})
+	if err == nil && answer.Bell != nil && !a.json() {
+		err = a.showBell(*answer.Bell)
+	}
 	if err == nil && answer.Violations > 0 {
 		err = exitError{statusViolation, count(answer.Violations, "violation")}
 	}
 	return err
+}
+
+// showBell prints what lies in the bell: notes, whatever they count.
+func (a *app) showBell(r check.BellReport) error {
+	t := &table{}
+	for _, n := range []struct {
+		count int
+		what  string
+	}{
+		{r.Read, "rings were read from the bell"}, {r.Work, "have work to speak of"},
+		{r.NoWork, "are for a queue in which nothing is eligible"}, {r.UnknownQueues, "are for a queue that isn't there"},
+		{r.UnknownJobs, "name a job that isn't there"}, {r.Finished, "name a job that has ended"},
+		{r.Owned, "name a job that runs already"}, {r.Foreign, "name a job of another queue"},
+	} {
+		t.row("note", n.count, n.what)
+	}
+	t.row("note", "", r.Sentence)
+	return t.write(a.stdout)
 }
 
 // selftest shows that the checker finds what it is there to find.

@@ -61,7 +61,7 @@ func testCheckAccepted(t *testing.T, c *cli) {
 	c.stdin = "not an id\n"
 	c.want(statusUsage, "check", "--accepted", "-")
 	c.want(statusUsage, "check", "--accepted", filepath.Join(c.dir, "nothing"))
-	c.want(statusUsage, "check", "--bell")
+	c.want(statusUsage, "check", "--selftest", "--bell")
 	c.want(statusUsage, "check", "--selftest", "--full")
 }
 

@@ -6,7 +6,7 @@ import (
 
 // completeURLs tells shells how the values of --db and --bell begin.
 func completeURLs(root *cobra.Command) {
-	for flag, values := range map[string][]string{"db": databaseSchemes, "bell": {"local:", "none:"}, "schema": nil} {
+	for flag, values := range map[string][]string{"db": databaseSchemes, "bell": bellSchemes, "schema": nil} {
 		// It fails only for a flag that isn't there.
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values,
 			cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))

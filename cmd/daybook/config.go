@@ -39,7 +39,8 @@ func (a *app) registerGlobals(root *cobra.Command) {
 	fs.StringVar(&g.db, "db", "sqlite:daybook.db", "the book, "+dbForms+" (or DAYBOOK_DB)")
 	fs.StringVar(&g.schema, "schema", postgres.SchemaDefault,
 		"the schema that a PostgreSQL book is in (1–63 bytes; or DAYBOOK_SCHEMA)")
-	fs.StringVar(&g.bell, "bell", "", "what carries rings, local: or none: (or DAYBOOK_BELL; default local:)")
+	fs.StringVar(&g.bell, "bell", "", "what carries rings, "+bellForms+
+		" (or DAYBOOK_BELL; default postgres: for a book on PostgreSQL, else local:)")
 	fs.StringVar(&g.server, "server", "",
 		"speak to a server instead (or DAYBOOK_SERVER); not in this version yet")
 	fs.StringVar(&g.token, "token", "", "the server's token (or DAYBOOK_TOKEN)")

@@ -74,13 +74,14 @@ func (d postgresDatabase) script() (string, error) {
 
 // state also asks, of tables that a newer program made, which programs may
 // stay: workers are replaced one by one, and the old ones are ready meanwhile.
+// So are new ones on tables of a version before, as far as they know it.
 func (d postgresDatabase) state(ctx context.Context, book *daybook.Book) (schemaState, error) {
 	have, err := settingNumber(ctx, book, daybook.SettingSchema)
 	if err != nil {
 		return schemaState{}, err
 	}
 	state := stateOf(postgres.Status{Schema: d.schema, Version: have, Wanted: postgres.Version})
-	if state.serves = state.Current; have > postgres.Version {
+	if state.serves = have >= postgres.OldestVersion && have <= postgres.Version; have > postgres.Version {
 		oldest, err := settingNumber(ctx, book, "schema_oldest")
 		if err != nil {
 			return schemaState{}, err

@@ -79,7 +79,7 @@ func TestWrongUsage(t *testing.T) {
 		{"--db", "postgres://127.0.0.1:1/x", "--schema", "", "job", "list"}, {"--schema", "s", "job", "list"},
 		{"--db", "host=127.0.0.1 dbname=x", "job", "list"}, {"--bell", "postgres:", "job", "list"},
 		{"--db", "x.db", "job", "list"},
-		{"--db", "sqlite:", "job", "list"}, {"--bell", "redis://x", "job", "list"},
+		{"--db", "sqlite:", "job", "list"}, {"--bell", "redis:x", "job", "list"},
 		{"--bell", "tower:", "job", "list"},
 		{"--server", "http://localhost:1", "job", "list"}, {"--config", "no-such-file", "job", "list"},
 	} {

@@ -37,9 +37,7 @@ func listen(ctx context.Context, address string, db database, book *daybook.Book
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newMetrics(book, w))
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) {
-		answer(rw, http.StatusOK, map[string]any{"status": "ok"})
-	})
+	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { healthz(rw, book) })
 	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, r *http.Request) { ready(rw, r, db, book, w) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Timeout: 10 * time.Second}))
 	s := &healthServer{&http.Server{Handler: guarded(mux), ReadHeaderTimeout: 5 * time.Second,

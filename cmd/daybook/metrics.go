@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type metrics struct {
 	mu      sync.Mutex
 	counted time.Time
 	backlog []daybook.Backlog
+	outbox  time.Duration // age of its oldest row; less than 0 is unknown
 	up      bool
 }
 
@@ -54,8 +56,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe lists what Collect sends.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descUp, descJobs, descOldest, descPaused, descRequests, descAttempts,
-		descHealthy, descClaims, descLeaked, descEnds, descSessions, descGranted} {
+	for _, d := range slices.Concat([]*prometheus.Desc{descUp, descJobs, descOldest, descPaused, descRequests,
+		descAttempts, descHealthy, descClaims, descLeaked, descEnds, descSessions, descGranted}, bellDescs) {
 		to <- d
 	}
 }
@@ -97,6 +99,7 @@ func (m *metrics) collectWorker(to chan<- prometheus.Metric) {
 	}
 	counter(to, descSessions, s.Sessions)
 	counter(to, descGranted, s.Claimed)
+	m.collectBell(to, s)
 }
 
 // count reads the backlog, or remembers it when it was read just now.
@@ -109,7 +112,12 @@ func (m *metrics) count() ([]daybook.Backlog, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), countMax)
 	defer cancel()
 	_, backlog, err := m.book.Backlog(ctx)
-	m.counted, m.backlog, m.up = time.Now(), backlog, err == nil
+	m.counted, m.backlog, m.up, m.outbox = time.Now(), backlog, err == nil, -1
+	if err == nil && m.book.Outside() != nil {
+		if age, err := m.book.OutboxAge(ctx); err == nil {
+			m.outbox = age
+		}
+	}
 	return m.backlog, m.up
 }
 

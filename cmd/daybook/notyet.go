@@ -24,8 +24,6 @@ func later(path, instead string) *cobra.Command {
 func addLater(root *cobra.Command) {
 	root.AddCommand(
 		later("serve", "work runs the loops by itself, and work --listen serves health and metrics"),
-		later("relay", "workers on one file hear of each other's jobs at once"),
-		later("inventory", "backlog shows the book's counts"),
 		later("token", "they come with serve"),
 		later("cutover", "enqueue --from takes jobs in from a file"),
 		later("drill", "demo runs faults on a book of its own"),

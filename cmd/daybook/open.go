@@ -36,15 +36,16 @@ func (a *app) onDatabase(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	bell, err := bellOf(a.flags.bell)
+	bell, err := a.bell(db)
 	if err != nil {
 		return err
 	}
 	book, err := db.open(ctx, daybook.Options{Bell: bell, Log: a.log()})
 	if err != nil {
-		return err
+		return errors.Join(err, bell.Close())
 	}
-	return errors.Join(work(ctx, db, book), book.Close())
+	// The bell is closed last: it says what is still to be said.
+	return errors.Join(work(ctx, db, book), book.Close(), bell.Close())
 }
 
 // log is the program's log, on standard error.

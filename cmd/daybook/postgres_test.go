@@ -2,11 +2,13 @@ package main
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/internal/pgtest"
+	"github.com/daybookdev/daybook/store/postgres"
 )
 
 // These tests are about what only PostgreSQL has.
@@ -141,10 +143,12 @@ func testPostgresNewerSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer book.Close()
+	next := strconv.Itoa(postgres.Version + 1)
 	for _, test := range []struct {
 		version, oldest string
 		serves, current bool
-	}{{"1", "1", true, true}, {"2", "1", true, false}, {"2", "2", false, false}} {
+	}{{strconv.Itoa(postgres.Version), "1", true, true}, {strconv.Itoa(postgres.OldestVersion), "1", true, false},
+		{next, "1", true, false}, {next, next, false, false}} {
 		c.spoil("UPDATE daybook.setting SET value = '" + test.version + "' WHERE name = 'schema'")
 		c.spoil("UPDATE daybook.setting SET value = '" + test.oldest + "' WHERE name = 'schema_oldest'")
 		state, err := db.state(t.Context(), book)

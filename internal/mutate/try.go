@@ -14,7 +14,9 @@ import (
 )
 
 // mutant is one guard taken out: old, which must stand exactly once in file,
-// becomes new.
+// becomes new. A file that is written file#text has the guard behind that text,
+// which must stand there once; then old is the first behind it. An … in old is
+// whatever stands between its two sides.
 type mutant struct {
 	name  string
 	guard string // what it protects, in a few words
@@ -36,42 +38,74 @@ func failed(format string, args ...any) verdict { return verdict{said: fmt.Sprin
 // try builds the mutant as an overlay, so that the tree stays as it is, and
 // runs the tests that must notice.
 func (m mutant) try(ctx context.Context, limit time.Duration) verdict {
-	source, err := os.ReadFile(m.file)
+	changed, err := m.change()
 	if err != nil {
 		return failed("SOURCE: %v", err)
-	}
-	if n := strings.Count(string(source), m.old); n != 1 {
-		return failed("SOURCE: the guard stands %d times in %s, wants once", n, m.file)
 	}
 	dir, err := os.MkdirTemp("", "mutate-")
 	if err != nil {
 		return failed("%v", err)
 	}
 	defer os.RemoveAll(dir)
-	overlay, err := m.overlay(dir, string(source))
+	overlay, err := m.overlay(dir, changed)
 	if err != nil {
 		return failed("%v", err)
 	}
-	if out, err := exec.CommandContext(ctx, "go", "vet", "-overlay", overlay, m.pkg).CombinedOutput(); err != nil {
-		return failed("DOES NOT COMPILE: %s", firstLine(out))
+	if strings.HasSuffix(m.path(), ".go") {
+		if out, err := exec.CommandContext(ctx, "go", "vet", "-overlay", overlay, m.pkg).CombinedOutput(); err != nil {
+			return failed("DOES NOT COMPILE: %s", firstLine(out))
+		}
 	}
 	args := []string{"test", "-json", "-count=1", "-failfast", "-timeout", limit.String(), "-overlay", overlay}
 	if m.tests != "" {
 		args = append(args, "-run", m.tests)
 	}
-	out, err := exec.CommandContext(ctx, "go", append(args, m.pkg)...).Output()
+	out, err := command(ctx, m.pkg, append(args, m.pkg)...).Output()
 	if err == nil {
 		return failed("SURVIVED %s %s", m.pkg, m.tests)
 	}
 	return judge(out)
 }
 
-func (m mutant) overlay(dir, source string) (string, error) {
-	changed := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(changed, []byte(strings.Replace(source, m.old, m.new, 1)), 0o600); err != nil {
+// path is the file without the text in it.
+func (m mutant) path() string {
+	path, _, _ := strings.Cut(m.file, "#")
+	return path
+}
+
+// change is the source without the guard.
+func (m mutant) change() (string, error) {
+	source, err := os.ReadFile(m.path())
+	if err != nil {
 		return "", err
 	}
-	original, err := filepath.Abs(m.file)
+	before, rest := "", string(source)
+	if _, text, found := strings.Cut(m.file, "#"); found {
+		if n := strings.Count(rest, text); n != 1 {
+			return "", fmt.Errorf("%q stands %d times in %s, wants once", text, n, m.path())
+		}
+		at := strings.Index(rest, text)
+		before, rest = rest[:at], rest[at:]
+	}
+	head, tail, span := strings.Cut(m.old, "…")
+	if n := strings.Count(rest, head); n == 0 || n > 1 && before == "" {
+		return "", fmt.Errorf("the guard stands %d times in %s, wants once", n, m.path())
+	}
+	kept, behind, _ := strings.Cut(rest, head)
+	if span {
+		if _, behind, span = strings.Cut(behind, tail); !span {
+			return "", fmt.Errorf("the guard's end is not in %s", m.path())
+		}
+	}
+	return before + kept + m.new + behind, nil
+}
+
+func (m mutant) overlay(dir, source string) (string, error) {
+	changed := filepath.Join(dir, filepath.Base(m.path()))
+	if err := os.WriteFile(changed, []byte(source), 0o600); err != nil {
+		return "", err
+	}
+	original, err := filepath.Abs(m.path())
 	if err != nil {
 		return "", err
 	}
@@ -83,8 +117,12 @@ func (m mutant) overlay(dir, source string) (string, error) {
 	return path, os.WriteFile(path, doc, 0o600)
 }
 
-// where finds the line of an assertion in a test's output.
-var where = regexp.MustCompile(`^\s+(\S+\.(?:go|txt):\d+)`)
+// where finds the line of an assertion in a test's output; broken is what the
+// database says to SQL that it can't run, which is no guard taken out.
+var (
+	where  = regexp.MustCompile(`^\s+(\S+\.(?:go|txt):\d+)`)
+	broken = regexp.MustCompile(`SQLSTATE 42|run daybook schema up`)
+)
 
 // judge reads go test's events: a kill is a named test that failed with a line
 // of its own, and no time-out or crash.
@@ -97,6 +135,9 @@ func judge(out []byte) verdict {
 		}
 		if strings.Contains(e.Output, "panic: test timed out") {
 			return failed("ONLY A TIME-OUT")
+		}
+		if broken.MatchString(e.Output) {
+			return failed("BROKEN SQL: %s", strings.TrimSpace(e.Output))
 		}
 		if at := where.FindStringSubmatch(e.Output); at != nil {
 			lines[e.Test] = filepath.Base(at[1])

@@ -18,7 +18,7 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	awake   *sync.Cond
-	conns   map[net.Conn]bool
+	conns   map[net.Conn]bool // true is frozen
 	stalled bool
 	down    bool
 	drop    int // how many answers are still to be dropped
@@ -54,6 +54,7 @@ func (p *Proxy) Cut() {
 func (p *Proxy) cut() {
 	for c := range p.conns {
 		c.Close()
+		p.conns[c] = false
 	}
 	p.awake.Broadcast()
 }
@@ -74,6 +75,17 @@ func (p *Proxy) Stall(stalled bool) {
 	defer p.mu.Unlock()
 	p.stalled = stalled
 	p.awake.Broadcast()
+}
+
+// Freeze makes the connections that are open pass nothing any more, not even
+// that an end closed them, until they are cut. New ones work: what a router does
+// that forgot its connections.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		p.conns[c] = true
+	}
 }
 
 // DropAnswers lets n requests through and cuts their connections when the
@@ -118,7 +130,7 @@ func (p *Proxy) serve(client net.Conn) {
 		return
 	}
 	defer p.forget(client)
-	if !p.mayPass() {
+	if !p.mayPass(client) {
 		return
 	}
 	server, err := net.Dial("tcp", p.to)
@@ -144,7 +156,7 @@ func (p *Proxy) keep(c net.Conn) bool {
 		c.Close()
 		return false
 	}
-	p.conns[c] = true
+	p.conns[c] = false
 	return true
 }
 
@@ -155,22 +167,33 @@ func (p *Proxy) forget(c net.Conn) {
 	c.Close()
 }
 
-// mayPass waits while the proxy is stalled, and is false when it is closed.
-func (p *Proxy) mayPass() bool {
+// mayPass waits while the proxy is stalled or the connection frozen, and is
+// false when the proxy is closed.
+func (p *Proxy) mayPass(from net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.stalled && !p.closed && !p.down {
+	for (p.stalled || p.conns[from]) && !p.closed && !p.down {
 		p.awake.Wait()
 	}
 	return !p.closed && !p.down
 }
 
-func (p *Proxy) forward(to io.Writer, from io.Reader, answers bool) {
+// thaw waits while the connection is frozen: its end mustn't be seen behind it.
+func (p *Proxy) thaw(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.conns[c] && !p.closed {
+		p.awake.Wait()
+	}
+}
+
+func (p *Proxy) forward(to io.Writer, from net.Conn, answers bool) {
+	defer p.thaw(from)
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			if !p.mayPass() || answers && p.drops() {
+			if !p.mayPass(from) || answers && p.drops() {
 				return
 			}
 			if _, err := to.Write(buffer[:n]); err != nil {

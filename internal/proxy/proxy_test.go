@@ -141,3 +141,34 @@ func TestCutAndDown(t *testing.T) {
 		t.Fatalf("got %q, %v", got, err)
 	}
 }
+
+// TestFreeze: what was open passes nothing and doesn't end; what comes after works.
+func TestFreeze(t *testing.T) {
+	p, seen := start(t)
+	frozen, answers := dial(t, p)
+	if _, err := ask(t, frozen, answers, "one"); err != nil {
+		t.Fatal(err)
+	}
+	<-seen
+	p.Freeze()
+	if _, err := fmt.Fprintln(frozen, "two"); err != nil {
+		t.Fatal(err)
+	}
+	c, others := dial(t, p)
+	if got, err := ask(t, c, others, "three"); got != "THREE" || err != nil {
+		t.Fatalf("a new connection got %q, %v", got, err)
+	}
+	if got := <-seen; got != "three" {
+		t.Fatalf("the server saw %q through a frozen connection", got)
+	}
+	frozen.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	var late net.Error
+	if got, err := answers.ReadString('\n'); !errors.As(err, &late) || !late.Timeout() {
+		t.Fatalf("a frozen connection got %q, %v, want nothing", got, err)
+	}
+	p.Cut()
+	frozen.SetReadDeadline(time.Time{})
+	if got, err := answers.ReadString('\n'); err == nil {
+		t.Fatalf("got %q over a connection that was cut", got)
+	}
+}

@@ -19,24 +19,24 @@ var mayImport = map[string][]string{
 	"reconcile":         {"root"},
 	"check":             {"root"},
 	"relay":             {"root"},
-	"worker":            {"root", "reconcile"},
+	"worker":            {"root", "reconcile", "relay"},
 	"store/sqlite":      {"root", "bell/local"}, // its default bell
 	"store/postgres":    {"root", "bell/local"}, // its default bell
-	"store/storetest":   {"root", "check", "reconcile"},
+	"store/storetest":   {"root", "check", "reconcile", "relay"},
 	"bell/local":        {"root"},
 	"bell/belltest":     {"root"},
 	"daybooktest":       {"root", "bell/local", "check", "reconcile", "store/sqlite", "worker"},
 	"demo":              {"root", "bell/local", "check", "examples/webhooks", "reconcile", "store/sqlite", "worker"},
 	"examples/webhooks": {},
 	"internal/tidy":     {"root"},
-	"internal/mutate":   {},
+	"internal/mutate":   {"internal/pgtest"}, // finds out whether there is a server
 	"internal/pgtest":   {},
 	"internal/proxy":    {},
 }
 
 // inTests may be imported by any package's tests.
 var inTests = []string{"root", "bell/belltest", "bell/local", "check", "daybooktest", "examples/webhooks",
-	"internal/pgtest", "internal/proxy", "reconcile", "store/sqlite", "store/storetest", "worker"}
+	"internal/pgtest", "internal/proxy", "reconcile", "relay", "store/sqlite", "store/storetest", "worker"}
 
 // seesAll lists who wires everything together.
 var seesAll = []string{"cmd/daybook", "drill"}

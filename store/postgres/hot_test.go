@@ -477,7 +477,7 @@ func TestClaimSessionEnds(t *testing.T) {
 		_, err := h.book.Claim(h.Context(), daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Limit: 3})
 		claim <- err
 	}()
-	h.waitFor("the claim waits", h.blockedBy(ender))
+	waits(h, "the claim", ender, claim)
 	ok(t, open.Commit(t.Context()))
 	if err := <-claim; !errors.Is(err, daybook.ErrFenced) {
 		t.Errorf("the claim of an ended session: %v", err)
@@ -512,9 +512,10 @@ func TestClaimSuspectsAtOnce(t *testing.T) {
 			second <- len(got.Jobs)
 		}()
 		h.waitFor("the second claim waits", func() bool {
-			return h.one("SELECT count(*) FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid))",
-				num(pid)) != int64(0)
+			return len(second) > 0 || h.one(
+				"SELECT count(*) FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid))", num(pid)) != int64(0)
 		})
+		same(h.T, "answers before the first claim ended", len(second), 0)
 		return err
 	})
 	if n := <-second; n != 0 {

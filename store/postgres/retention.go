@@ -135,6 +135,9 @@ func (t *tx) Prune(_ context.Context, jobs []daybook.Job) error {
 	var seqs, codes, ended []int64
 	var keys, states []string
 	for _, j := range jobs {
+		if !j.State.Final() {
+			return daybook.Fail(daybook.CodeRefused, "job %s is %s; only a job that has ended is removed", j.ID, j.State)
+		}
 		seqs, codes, ended = append(seqs, j.Ref), append(codes, slowCode(j.State)), append(ended, int64(j.EndedAt))
 		keys, states = append(keys, j.Key), append(states, string(j.State))
 	}

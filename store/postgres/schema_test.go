@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -44,7 +46,8 @@ func TestL60_UpgradeUnderLoad(t *testing.T) {
 	url := pgtest.SharedURL(t)
 	book := fresh(t, url, Options{})
 	store := book.Store().(*Store)
-	next := fstest.MapFS{"sql/002_later.sql": {Data: []byte("ALTER TABLE daybook.job ADD COLUMN later int;\n")}}
+	later := Version + 1
+	next := fstest.MapFS{fmt.Sprintf("sql/%03d_later.sql", later): {Data: []byte("ALTER TABLE daybook.job ADD COLUMN later int;\n")}}
 	for _, name := range append(versions(), "sql/functions_clock.sql") {
 		text, err := fs.ReadFile(scripts, name)
 		ok(t, err)
@@ -60,7 +63,7 @@ func TestL60_UpgradeUnderLoad(t *testing.T) {
 	upgrader, err := newStore(url, Options{Schema: store.Schema()})
 	ok(t, err)
 	defer upgrader.Close()
-	upgrader.ladder = ladder{next, 2}
+	upgrader.ladder = ladder{next, later, aheadFrom}
 	said, done := make(chan string, 1000), make(chan error, 1)
 	go func() {
 		_, err := upgrader.up(t.Context(), func(what string) { said <- what })
@@ -96,7 +99,7 @@ func TestL60_UpgradeUnderLoad(t *testing.T) {
 	}
 	work()
 	have := psql(t, url, store.schema.in("SELECT value FROM daybook.setting WHERE name = 'schema'"))
-	if strings.TrimSpace(have) != "2" {
+	if strings.TrimSpace(have) != strconv.Itoa(later) {
 		t.Errorf("the schema is version %s", have)
 	}
 	before, err := Open(t.Context(), url, Options{Schema: store.Schema()}) // a program of the version before

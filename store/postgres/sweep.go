@@ -16,11 +16,15 @@ func (t *tx) Sweep(_ context.Context, c daybook.Cutoffs, limit int) (int, error)
 		total = max(total, num(row[0]))
 		return nil
 	}
-	err := t.planned(
-		t.ask(foldCounts, []any{int64(c.Counting), most}, count),
+	folding := []any{int64(c.Counting), most}
+	folds := []statement{t.ask(foldCounts, folding, count)}
+	if c.KeepRings {
+		folds = []statement{t.ask(foldOthers, folding, count), t.ask(foldRings, folding, count)}
+	}
+	err := t.planned(append(folds,
 		t.ask(sweepKeys, []any{int64(c.Keys), most}, count),
 		t.ask(sweepCalls, []any{now, most}, count),
-		t.ask(sweepSessions, []any{int64(c.Sessions), most}, count))
+		t.ask(sweepSessions, []any{int64(c.Sessions), most}, count))...)
 	return int(total), err
 }
 
@@ -28,7 +32,23 @@ func (t *tx) Sweep(_ context.Context, c daybook.Cutoffs, limit int) (int, error)
 // statement, so that sums and rest always add up. Rows of outbox are never
 // updated, so that one that is locked is still the one that was found. The sums
 // are taken in the order of their queues: two folds can't deadlock.
-var foldCounts = func() string {
+var (
+	foldCounts = fold("o.at <= $1::bigint LIMIT $2::bigint", "", "(SELECT count(*) FROM gone)")
+	// foldOthers leaves rows that ask for a ring to foldRings.
+	foldOthers = fold("o.at <= $1::bigint AND NOT o.ring LIMIT $2::bigint", "", "(SELECT count(*) FROM gone)")
+	// foldRings leaves one row a queue, a new one: who published an old one and
+	// takes it out then must not take this one for it. More rows are looked at
+	// than stay, so that it gets on however many queues there are.
+	foldRings = fold(`o.at <= $1::bigint AND o.ring ORDER BY o.at
+			LIMIT $2::bigint + 2 * (SELECT count(*) FROM daybook.queue)`,
+		`, kept AS (INSERT INTO daybook.outbox (at, queue, ring) SELECT min(at), queue, true FROM gone GROUP BY queue
+			RETURNING 1)`,
+		"(SELECT count(*) FROM gone) - (SELECT count(*) FROM kept)")
+)
+
+// fold is a statement that folds the rows that which selects, does more with
+// them, and answers how many went.
+func fold(which, more, went string) string {
 	names := strings.Join(daybook.CountNames, ", ")
 	var sums, sets []string
 	for _, name := range daybook.CountNames {
@@ -36,12 +56,12 @@ var foldCounts = func() string {
 		sets = append(sets, name+" = s."+name+" + excluded."+name)
 	}
 	return `WITH gone AS (DELETE FROM daybook.outbox WHERE ctid = ANY (ARRAY(SELECT o.ctid FROM daybook.outbox o
-			WHERE o.at <= $1::bigint LIMIT $2::bigint FOR UPDATE SKIP LOCKED)) RETURNING queue, ` + names + `),
+			WHERE ` + which + ` FOR UPDATE SKIP LOCKED)) RETURNING at, queue, ` + names + `),
 		folded AS (INSERT INTO daybook.sums AS s (queue, ` + names + `)
 			SELECT queue, ` + strings.Join(sums, ", ") + ` FROM gone GROUP BY queue ORDER BY queue
-			ON CONFLICT (queue) DO UPDATE SET ` + strings.Join(sets, ", ") + `)
-		SELECT count(*) FROM gone`
-}()
+			ON CONFLICT (queue) DO UPDATE SET ` + strings.Join(sets, ", ") + `)` + more + `
+		SELECT ` + went
+}
 
 // Keys go by request_ended, calls of ended sessions by session_ended and
 // call_session, and then the sessions that have none left and own nothing. Who

@@ -22,20 +22,22 @@ import (
 //go:embed sql
 var scripts embed.FS
 
-// ladder is the scripts and the version that they lead to.
+// ladder is the scripts and the version that they lead to, and the size in bytes
+// from which on a table counts as large.
 type ladder struct {
 	files fs.FS
 	top   int
+	large int64
 }
 
-var steps = ladder{scripts, Version}
+var steps = ladder{scripts, Version, aheadFrom}
 
-// Version is the schema's version that this program writes, and oldestVersion
+// Version is the schema's version that this program writes, and OldestVersion
 // the oldest that it can work on. A newer schema says itself which programs may
 // stay (SettingOldest), so that workers can be replaced one by one.
 const (
-	Version       = 1
-	oldestVersion = 1
+	Version       = 2
+	OldestVersion = 1
 	settingOldest = "schema_oldest" // the oldest Version of a program that the schema serves
 )
 
@@ -98,6 +100,9 @@ func (s *Store) upgrade(ctx context.Context, tell func(string)) error {
 	}
 	defer conn.Release()
 	for {
+		if err := s.buildAhead(ctx, conn.Conn(), tell); err != nil {
+			return err
+		}
 		done, err := s.upgradeOnce(ctx, conn.Conn(), tell)
 		if err != nil || done {
 			return err
@@ -163,7 +168,7 @@ func (s *Store) script(version int) (string, error) {
 	}
 	put := "INSERT INTO daybook.setting (name, value) VALUES ('%s', '%v') " +
 		"ON CONFLICT (name) DO UPDATE SET value = excluded.value;\n"
-	b.WriteString(s.schema.in(fmt.Sprintf(put+put, daybook.SettingSchema, version, settingOldest, oldestVersion)))
+	b.WriteString(s.schema.in(fmt.Sprintf(put+put, daybook.SettingSchema, version, settingOldest, OldestVersion)))
 	if version == 1 {
 		b.WriteString(s.schema.in(fmt.Sprintf(
 			"INSERT INTO daybook.setting (name, value) VALUES ('%s', '%s') ON CONFLICT DO NOTHING;\n",
@@ -233,9 +238,9 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	switch {
 	case status.Version == 0:
 		return daybook.Invalid("db", "%s has no book in schema %s; run daybook schema up", s.where, s.schema.quoted())
-	case status.Version < oldestVersion:
+	case status.Version < OldestVersion:
 		return daybook.Invalid("db", "the book's schema is version %d and this program needs %d; run daybook schema up",
-			status.Version, oldestVersion)
+			status.Version, OldestVersion)
 	case status.Version <= Version:
 		return nil
 	}

@@ -42,7 +42,7 @@ func TestPlans(t *testing.T) {
 		"past expiry":    findPastExpiry,
 		"old successes":  findOldSuccesses,
 		"old others":     findOldOthers,
-		"fold":           foldSums,
+		"fold":           foldSums + upTo + addSums,
 	} {
 		for _, step := range s.plan(t, query) {
 			for _, table := range []string{"job", "j", "ready", "r", "ended", "d", "e", "request", "owned"} {
@@ -52,6 +52,27 @@ func TestPlans(t *testing.T) {
 			}
 			if strings.Contains(step, "TEMP B-TREE FOR ORDER BY") && name == "claim" {
 				t.Errorf("%s sorts the backlog: %q", name, step)
+			}
+		}
+	}
+}
+
+// TestOutboxPlans: the relay goes by number, to where it was and to the rows that
+// it takes out.
+func TestOutboxPlans(t *testing.T) {
+	book, err := Open(t.Context(), Memory, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	for name, query := range map[string]string{
+		"read": readRings,
+		"fold": foldSums + dropped + addSums,
+		"drop": "DELETE FROM outbox WHERE " + dropped,
+	} {
+		for _, step := range book.Store().(*Store).plan(t, query) {
+			if strings.Contains(step, "SCAN o") || strings.Contains(step, "TEMP B-TREE FOR ORDER BY") {
+				t.Errorf("%s: the plan has %q", name, step)
 			}
 		}
 	}

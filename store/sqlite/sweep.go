@@ -15,6 +15,9 @@ var sideTables = []string{"ended", "progress", "effect", "event", "refusal"}
 // from here on it alone answers for the request.
 func (t *tx) Prune(_ context.Context, jobs []daybook.Job) error {
 	for _, j := range jobs {
+		if !j.State.Final() {
+			return daybook.Fail(daybook.CodeRefused, "job %s is %s; only a job that has ended is removed", j.ID, j.State)
+		}
 		if err := t.endKey(j); err != nil {
 			return err
 		}
@@ -48,7 +51,7 @@ func (t *tx) endKey(j daybook.Job) error {
 
 // Sweep folds counting rows and drops what nobody needs any more.
 func (t *tx) Sweep(_ context.Context, c daybook.Cutoffs, limit int) (int, error) {
-	folded, err := t.foldCounts(c.Counting, limit)
+	folded, err := t.foldCounts(c.Counting, limit, c.KeepRings)
 	if err != nil {
 		return 0, err
 	}
@@ -73,27 +76,44 @@ func (t *tx) Sweep(_ context.Context, c daybook.Cutoffs, limit int) (int, error)
 	return total, nil
 }
 
-var foldSums = func() string {
+// foldSums, a condition, and addSums carry rows of the outbox into the sums.
+var foldSums, addSums = func() (from, to string) {
 	sums, sets := make([]string, len(daybook.CountNames)), make([]string, len(daybook.CountNames))
 	for i, name := range daybook.CountNames {
 		sums[i] = "sum(" + name + ")"
 		sets[i] = name + " = " + name + " + excluded." + name
 	}
-	return "INSERT INTO sums (queue, " + countColumns + ") SELECT queue, " + strings.Join(sums, ", ") +
-		" FROM outbox WHERE n <= ? AND at <= ? GROUP BY queue ON CONFLICT (queue) DO UPDATE SET " + strings.Join(sets, ", ")
+	return "INSERT INTO sums (queue, " + countColumns + ") SELECT queue, " + strings.Join(sums, ", ") + " FROM outbox WHERE ",
+		" GROUP BY queue ON CONFLICT (queue) DO UPDATE SET " + strings.Join(sets, ", ")
 }()
 
+const upTo = "n <= ? AND at <= ?"
+
+// keepRings leaves one row for each queue of which one is folded that asks for
+// a ring, a new one: who published an old one and takes it out then must not
+// take this one for it.
+var keepRings = "INSERT INTO outbox (queue, at, ring, " + countColumns + ") SELECT queue, min(at), 1" +
+	strings.Repeat(", 0", len(daybook.CountNames)) + " FROM outbox WHERE ring = 1 AND " + upTo + " GROUP BY queue"
+
 // foldCounts carries old counting rows into the sums and removes them, in one
-// transaction, so that sums and rest always add up.
-func (t *tx) foldCounts(cutoff daybook.Time, limit int) (int, error) {
-	last, err := one(t.q, "SELECT max(n) FROM (SELECT n FROM outbox WHERE at <= ? ORDER BY n LIMIT ?)", int64(cutoff), int64(limit))
-	if err != nil || last == nil {
+// transaction, so that sums and rest always add up. With rings it looks at more
+// rows than can stay for them, so that it gets on however many queues there are.
+func (t *tx) foldCounts(cutoff daybook.Time, limit int, rings bool) (int, error) {
+	const last = "SELECT max(n) FROM (SELECT n FROM outbox WHERE at <= ? ORDER BY n LIMIT ? + ? * (SELECT 2 * count(*) FROM queue))"
+	through, err := one(t.q, last, int64(cutoff), int64(limit), flag(rings))
+	if err != nil || through == nil {
 		return 0, err
 	}
-	args := []driver.Value{last, int64(cutoff)}
-	if _, err := t.q.exec(foldSums, args...); err != nil {
+	args := []driver.Value{through, int64(cutoff)}
+	if _, err := t.q.exec(foldSums+upTo+addSums, args...); err != nil {
 		return 0, err
 	}
-	n, err := t.q.exec("DELETE FROM outbox WHERE n <= ? AND at <= ?", args...)
-	return int(n), err
+	kept := int64(0)
+	if rings {
+		if kept, err = t.q.exec(keepRings, args...); err != nil {
+			return 0, err
+		}
+	}
+	n, err := t.q.exec("DELETE FROM outbox WHERE "+upTo, args...)
+	return int(n - kept), err
 }

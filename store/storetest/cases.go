@@ -14,6 +14,7 @@ func runCases(t *testing.T, open opener) {
 	each(t, open, casesOfFailure)
 	each(t, open, casesOfInput)
 	eachOnFile(t, open, casesOfTwoProcesses)
+	eachOnFile(t, open, casesOfRelay)
 }
 
 var casesOfOwnership = []test{

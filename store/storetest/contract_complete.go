@@ -11,7 +11,8 @@ import (
 
 var contractOfComplete = []test{
 	{"Complete as a set is the pure move", completeSet},
-	{"Complete leaves what isn't plain as it is", completeNotPlain},
+	{"Complete leaves what isn't plain as it is", func(w *world) { completeNotPlain(w, `1`, `2`) }},
+	{"Complete without results leaves it too", func(w *world) { completeNotPlain(w, "", "") }},
 	{"an open effect keeps its job from completing", completeOpenEffect},
 }
 
@@ -92,7 +93,7 @@ func withoutResult(a daybook.Attempt) daybook.Attempt {
 	return a
 }
 
-func completeNotPlain(w *world) {
+func completeNotPlain(w *world, good, bad string) {
 	if !w.hasSets() {
 		return
 	}
@@ -110,20 +111,20 @@ func completeNotPlain(w *world) {
 	stranger.Session = s.ID
 	unknown := jobs[3]
 	unknown.ID = daybook.NewID()
-	good := jobs[5:]
+	goods := jobs[5:]
 	for i, c := range []struct {
 		name string
 		bad  daybook.Job
 	}{{"completed", done}, {"replaced", replaced}, {"an older generation", older}, {"a younger generation",
 		younger},
 		{"another session's", stranger}, {"unknown", unknown}} {
-		w.left(c.name, s, []daybook.Outcome{success(good[2*i], `1`), success(c.bad, `2`)}, 1)
-		w.left(c.name+", first", s, []daybook.Outcome{success(c.bad, `2`), success(good[2*i+1], `1`)}, 0)
+		w.left(c.name, s, []daybook.Outcome{success(goods[2*i], good), success(c.bad, bad)}, 1)
+		w.left(c.name+", first", s, []daybook.Outcome{success(c.bad, bad), success(goods[2*i+1], good)}, 0)
 	}
 	w.left("a session that nobody knows", daybook.Session{ID: daybook.NewID()},
-		[]daybook.Outcome{success(jobs[4], `1`)}, 0)
+		[]daybook.Outcome{success(jobs[4], good)}, 0)
 	w.undisturbed("after the sets", again)
-	same(w, "the others", len(w.asSet(s.ID, []daybook.Outcome{success(jobs[2], `1`), success(jobs[3], `1`)})), 0)
+	same(w, "the others", len(w.asSet(s.ID, []daybook.Outcome{success(jobs[2], good), success(jobs[3], good)})), 0)
 	w.complete(again)
 	w.complete(theirs)
 }
@@ -167,14 +168,15 @@ func (w *world) effect(j daybook.Job, state daybook.EffectState) {
 
 func completeOpenEffect(w *world) {
 	s := w.session("w")
-	w.many(2)
-	jobs := w.claim(s, 2)
+	w.many(3)
+	jobs := w.claim(s, 3)
 	w.effect(jobs[0], daybook.EffectIsOpen)
 	j := w.locked(jobs[0].ID)
 	same(w, "open effect", j.OpenEffect, "charge")
 	same(w, "ledger", j.Ledger, true)
 	if w.hasSets() {
 		w.left("as a set", s, []daybook.Outcome{success(jobs[1], `1`), success(j, `1`)}, 1)
+		w.left("without results", s, []daybook.Outcome{success(jobs[2], ""), success(j, "")}, 1)
 	}
 	answers, err := w.book.Finish(w.ctx, []daybook.Outcome{success(jobs[0], `1`), success(jobs[1], `1`)})
 	w.ok(err)

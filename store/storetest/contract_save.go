@@ -111,6 +111,21 @@ func saveGeneration(w *world) {
 		w.stale(m.name+" by an old generation", c)
 	}
 	w.complete(again)
+	// A revival of a job that was set aside, ran and was set aside again.
+	id = w.enqueue(daybook.Request{})
+	var revive []daybook.Change
+	for range 2 {
+		_, err := w.book.Fail(w.ctx, id, owner(w.claimed(s)), daybook.Failure{Permanent: true}, nil)
+		w.ok(err)
+		c, err := w.locked(id).Revive(someone, w.clock.time())
+		w.ok(err)
+		if revive = append(revive, c); len(revive) == 1 {
+			_, err = w.book.Revive(w.ctx, id, someone)
+			w.ok(err)
+		}
+	}
+	w.stale("revive of an old generation", revive[0])
+	w.stands(id, daybook.SetAside)
 }
 
 func saveSession(w *world) {

@@ -9,11 +9,13 @@ import (
 var contractOfUpkeep = []test{
 	{"Prune removes the job with its rows and keeps the key", pruneKeeps},
 	{"Prune removes nothing else", pruneOnly},
+	{"Prune refuses what isn't final or not as it was read", pruneRefuses},
 	{"Sweep folds without changing a sum", sweepFolds},
 	{"Sweep drops keys only when their job is gone", sweepKeys},
 	{"Sweep keeps sessions that own something", sweepSessions},
 	{"Sweep takes at most limit of each", sweepLimit},
 	{"Find answers what wants a move, and nothing else", findKinds},
+	{"Find passes by what an open effect keeps", findOpenEffect},
 	{"Find walks on past refusals", findAfter},
 	{"Find counts what matches a filter", findMatching},
 }
@@ -74,6 +76,31 @@ func pruneOnly(w *world) {
 	w.stands(ids[2], daybook.Waiting)
 	same(w, "attempts of a kept job", len(w.attempts(ids[0])), 1)
 	w.complete(jobs[1])
+}
+
+// pruneRefuses has somebody remove jobs whose rows say other than what was read.
+func pruneRefuses(w *world) {
+	running := w.running(daybook.Request{})
+	waiting, cancelled := w.enqueue(daybook.Request{}), w.enqueue(daybook.Request{})
+	_, err := w.book.Cancel(w.ctx, cancelled, someone, false)
+	w.ok(err)
+	for id, as := range map[daybook.ID][]daybook.State{
+		running.ID: {daybook.Running, daybook.Succeeded, daybook.Cancelled},
+		waiting:    {daybook.Waiting, daybook.Succeeded, daybook.Cancelled},
+		cancelled:  {daybook.SetAside, daybook.Succeeded, daybook.Expired},
+	} {
+		for _, state := range as {
+			j := w.locked(id)
+			was := j.State
+			j.State = state
+			err := w.try(func(tx daybook.Tx) error { return tx.Prune(w.ctx, []daybook.Job{j}) })
+			if code := daybook.CodeOf(err); code != daybook.CodeFenced && code != daybook.CodeRefused {
+				w.Errorf("a %s job as if it were %s: got %v, want it refused", was, state, err)
+			}
+			w.stands(id, was)
+		}
+	}
+	w.complete(running)
 }
 
 func sweepFolds(w *world) {
@@ -229,6 +256,26 @@ func findKinds(w *world) {
 	w.reconcile(daybook.Sure)
 	w.onlyID(daybook.FindOfEndedSessions, w.clock.time(), none)
 	w.onlyID(daybook.FindPastExpiry, w.clock.time(), none)
+}
+
+// findOpenEffect has a job past retention that an open effect keeps: it must not
+// stand in the way of those behind it.
+func findOpenEffect(w *world) {
+	j := w.running(daybook.Request{OnLost: daybook.LostSetAside})
+	_, err := w.book.Started(w.ctx, j.Session, []daybook.ClaimRef{ref(j)})
+	w.ok(err)
+	w.lapse()
+	w.stands(j.ID, daybook.SetAside)
+	_, err = w.book.Cancel(w.ctx, j.ID, someone, false)
+	w.ok(err)
+	later := w.enqueue(daybook.Request{})
+	_, err = w.book.Cancel(w.ctx, later, someone, false)
+	w.ok(err)
+	same(w, "open effect", w.locked(j.ID).OpenEffect != "", true)
+	w.onlyID(daybook.FindPastRetention, w.clock.time(), later)
+	w.clock.advance(daybook.RetentionDefault)
+	w.prune(1)
+	w.stands(j.ID, daybook.Cancelled)
 }
 
 // findAfter walks in small pages without moving anything.

@@ -19,6 +19,7 @@
 //   - faults: the k-th call of the database failing, for every k, before and
 //     after it took hold
 //   - portable: what databases like to change: order, precision, bytes
+//   - relay: what lies in the outbox is rung, once at least, and lost never
 //
 // The checker runs when each test ends, and a violation fails the test.
 package storetest
@@ -72,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T, o Options) *daybook.Book) {
 		{"interleave", runInterleave},
 		{"faults", runFaults},
 		{"portable", runPortable},
+		{"relay", runRelay},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, open) })
 	}

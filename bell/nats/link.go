@@ -1,0 +1,206 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/daybookdev/daybook/internal/ring"
+	natsgo "github.com/nats-io/nats.go"
+)
+
+// link is the connection: what there is of it, and who waits for it.
+type link struct {
+	mu      sync.Mutex
+	nc      *natsgo.Conn  // nil until the client exists
+	raw     net.Conn      // the newest
+	up      bool          // the server answers
+	tried   bool          // it was asked for the first time, with success or without
+	epoch   int           // how often it came up
+	changed chan struct{} // closed when up or tried changed
+	over    bool
+}
+
+func (l *link) init() { l.changed = make(chan struct{}) }
+
+func (l *link) conn() *natsgo.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.nc
+}
+
+func (l *link) connected() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.up
+}
+
+// current is the client and the count of connections, while it is connected.
+func (l *link) current() (nc *natsgo.Conn, epoch int, up bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.nc, l.epoch, l.up
+}
+
+// set notes a change, and reports whether it was one.
+func (l *link) set(nc *natsgo.Conn, up bool) (changed, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if nc != nil {
+		l.nc = nc
+	}
+	changed, first = l.up != up, !l.tried
+	if up {
+		l.epoch++
+	}
+	l.up, l.tried = up, true
+	close(l.changed)
+	l.changed = make(chan struct{})
+	return changed, first
+}
+
+// wait is the client, connected; while the first try is on its way it waits for
+// that, and otherwise not.
+func (l *link) wait(ctx context.Context) (*natsgo.Conn, bool) {
+	for {
+		l.mu.Lock()
+		nc, up, tried, changed := l.nc, l.up, l.tried, l.changed
+		l.mu.Unlock()
+		if up || tried {
+			return nc, up
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+}
+
+// use notes the newest connection, and is false when there shall be none.
+func (l *link) use(raw net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.raw = raw
+	return !l.over
+}
+
+// drop closes the connection under the client, which then makes another. It
+// asks neither the server nor the client, who may both be stuck.
+func (l *link) drop() {
+	l.mu.Lock()
+	raw := l.raw
+	l.mu.Unlock()
+	if raw != nil {
+		raw.Close()
+	}
+}
+
+// hangUp is drop for good.
+func (l *link) hangUp() {
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+	l.drop()
+}
+
+// connectMost bounds one try to connect, and stuckMost one write.
+const connectMost, stuckMost = 2 * time.Second, 2 * time.Second
+
+// dialer makes connections that end with the bell, and that the bell can drop.
+type dialer struct{ b *Bell }
+
+// Dial is the client's.
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	raw, err := (&net.Dialer{Timeout: connectMost}).DialContext(d.b.life, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if !d.b.link.use(raw) {
+		raw.Close()
+		return nil, net.ErrClosed
+	}
+	return raw, nil
+}
+
+// connect makes the client, which from then on connects by itself.
+func (b *Bell) connect() {
+	var pause ring.Pause
+	for b.life.Err() == nil {
+		nc, err := natsgo.Connect(strings.Join(b.target.servers, ","), b.clientOptions()...)
+		if err == nil {
+			if b.life.Err() != nil {
+				nc.Close()
+			}
+			return
+		}
+		b.down(err)
+		pause.Wait(b.life)
+	}
+}
+
+func (b *Bell) clientOptions() []natsgo.Option {
+	options := []natsgo.Option{
+		natsgo.Name("daybook " + b.names.group), natsgo.SetCustomDialer(dialer{b}), natsgo.Timeout(connectMost),
+		natsgo.RetryOnFailedConnect(true), natsgo.MaxReconnects(-1), natsgo.IgnoreAuthErrorAbort(),
+		natsgo.ReconnectBufSize(-1), // a ring that can't go now waits here, once per queue
+		natsgo.FlusherTimeout(stuckMost), natsgo.ReconnectOnFlusherError(), natsgo.PingInterval(time.Minute),
+		natsgo.CustomReconnectDelay(reconnectDelay),
+		natsgo.ConnectHandler(b.upAgain), natsgo.ReconnectHandler(b.upAgain),
+		natsgo.DisconnectErrHandler(func(_ *natsgo.Conn, err error) { b.down(err) }),
+		natsgo.ReconnectErrHandler(func(_ *natsgo.Conn, err error) { b.down(err) }),
+		natsgo.ErrorHandler(b.clientError),
+	}
+	if b.target.creds != "" {
+		options = append(options, natsgo.UserCredentials(b.target.creds))
+	}
+	return options
+}
+
+// reconnectDelay is how long to wait after so many tries of all servers.
+func reconnectDelay(tries int) time.Duration {
+	most := min(ring.PauseLeast<<min(tries, 10), ring.PauseMost)
+	return most/2 + rand.N(most/2)
+}
+
+func (b *Bell) upAgain(nc *natsgo.Conn) {
+	changed, first := b.link.set(nc, true)
+	if changed && !first {
+		b.log.Info("the bell is connected again; workers look for what was rung meanwhile")
+	}
+	b.subs.poke()
+	b.out.Poke()
+}
+
+func (b *Bell) down(cause error) {
+	if b.life.Err() != nil {
+		return
+	}
+	if changed, first := b.link.set(nil, false); changed || first {
+		b.log.Warn("the bell can't be reached; it is tried again and again, and until then jobs start by polling",
+			"cause", causeOf(cause))
+	}
+}
+
+// causeOf is an error of the client for the log. It has no URL in it, and so no
+// password.
+func causeOf(err error) string {
+	if err == nil {
+		return "the connection was closed"
+	}
+	return err.Error()
+}
+
+// clientError hears what the client has to say besides.
+func (b *Bell) clientError(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
+	if errors.Is(err, natsgo.ErrSlowConsumer) {
+		b.ears.CatchUp() // rings were lost
+		return
+	}
+	b.log.Warn("the server refuses something that the bell wants; look at the permissions of its user",
+		"cause", causeOf(err))
+}

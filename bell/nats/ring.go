@@ -1,0 +1,37 @@
+package nats
+
+import (
+	"context"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// sendMost bounds how long one batch of rings may take.
+const sendMost = 5 * time.Second
+
+// send hands a batch to the server and waits until it has read it; with
+// JetStream, until the stream has it.
+func (b *Bell) send(ctx context.Context, rings []daybook.Ring) error {
+	ctx, cancel := context.WithTimeout(ctx, sendMost)
+	defer cancel()
+	nc, up := b.link.wait(ctx)
+	if !up {
+		return b.unavailable("can't be reached", nil)
+	}
+	if b.kept != nil {
+		return b.kept.send(ctx, rings)
+	}
+	for _, r := range rings {
+		if err := nc.PublishMsg(b.message(b.names.rings, r)); err != nil {
+			return b.unavailable("was lost while rings were on their way", err)
+		}
+	}
+	if len(rings) == 0 {
+		return nil
+	}
+	if err := nc.FlushWithContext(ctx); err != nil {
+		return b.unavailable("doesn't answer", err)
+	}
+	return nil
+}
