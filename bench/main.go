@@ -3,6 +3,7 @@
 // same machine in the same minute:
 //
 //	go -C bench run .            # on PostgreSQL, the peers' homes too: -postgres
+//	go -C bench run . -pressure  # Daybook on PostgreSQL under what makes others slow, beside Daybook without
 //	go -C bench run . -sqlite    # on SQLite
 //	go -C bench run . -drivers   # the SQLite drivers for Go
 //
@@ -26,7 +27,8 @@ import (
 
 // config is what the flags say.
 type config struct {
-	postgres, sqlite, drivers bool
+	postgres, pressure, sqlite, drivers bool
+	weights
 
 	jobs    int
 	rounds  int
@@ -72,6 +74,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		return measureSQLite(ctx, c, temp, out)
 	case c.drivers:
 		return measureDrivers(ctx, c, temp, out)
+	case c.pressure:
+		return measurePressure(ctx, c, temp, out)
 	}
 	return measurePostgres(ctx, c, temp, out)
 }
@@ -82,6 +86,8 @@ func parse(args []string, log io.Writer) (config, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
 	flags.BoolVar(&c.postgres, "postgres", false, "Daybook, the raw limit and the peers, on servers of its own (default)")
+	flags.BoolVar(&c.pressure, "pressure", false, "Daybook on PostgreSQL under each of five pressures, and without")
+	c.weights.flags(flags)
 	flags.BoolVar(&c.sqlite, "sqlite", false, "Daybook, the raw limit and River on SQLite")
 	flags.BoolVar(&c.drivers, "drivers", false, "the SQLite drivers for Go, each built and run by itself")
 	flags.StringVar(&c.dir, "dir", "", "where files go, on a real disk (default the system's temporary directory)")
@@ -110,14 +116,14 @@ func parse(args []string, log io.Writer) (config, error) {
 // complete checks what the flags say and fills in what they leave open.
 func (c *config) complete() error {
 	modes := 0
-	for _, on := range []bool{c.postgres, c.sqlite, c.drivers} {
+	for _, on := range []bool{c.postgres, c.pressure, c.sqlite, c.drivers} {
 		if on {
 			modes++
 		}
 	}
 	switch {
 	case modes > 1:
-		return errors.New("choose one of -postgres, -sqlite and -drivers")
+		return errors.New("choose one of -postgres, -pressure, -sqlite and -drivers")
 	case c.output != "table" && c.output != "json":
 		return fmt.Errorf("-o wants table or json, got %q", c.output)
 	case c.rounds < 0 || c.jobs < 0 || c.jobs > 0 && c.jobs < 1000:
@@ -126,9 +132,9 @@ func (c *config) complete() error {
 	c.postgres = modes == 0 || c.postgres
 	jobs, rounds := 100_000, 3
 	switch {
-	case c.postgres && c.quick:
+	case (c.postgres || c.pressure) && c.quick:
 		jobs, rounds = 50_000, 2
-	case c.postgres:
+	case c.postgres || c.pressure:
 		jobs = 200_000
 	case c.quick:
 		jobs = 20_000
@@ -139,5 +145,5 @@ func (c *config) complete() error {
 	if c.rounds == 0 {
 		c.rounds = rounds
 	}
-	return nil
+	return c.weights.complete(c.quick)
 }

@@ -61,6 +61,8 @@ type order struct {
 	Seconds float64 `json:"seconds,omitempty"` // of single
 	Args    string  `json:"args"`
 	Profile string  `json:"profile,omitempty"` // file
+	Queues  int     `json:"queues,omitempty"`  // that the jobs are in, under pressure; 0 is one
+	Backlog bool    `json:"backlog,omitempty"` // there are more jobs than are to be worked, under pressure
 }
 
 // report is what it answers.
@@ -68,7 +70,8 @@ type report struct {
 	PerSecond float64   `json:"per_second"`
 	Micros    float64   `json:"micros"`     // of processor time in this process, a job
 	PeakBytes float64   `json:"peak_bytes"` // of memory of this process; 0 where that isn't known
-	Millis    []float64 `json:"millis"`     // from enqueue's return to the handler
+	Millis    []float64 `json:"millis"`     // from enqueue's return to the handler; under pressure, of claims
+	First     float64   `json:"first"`      // of them, under pressure: of the process
 }
 
 // runPeer is the whole of a peer's program.
@@ -77,20 +80,27 @@ func runPeer(ctx context.Context, system, argument string, out io.Writer) error 
 	if err := json.Unmarshal([]byte(argument), &o); err != nil {
 		return err
 	}
-	open := peers()[system]
-	if open == nil {
-		return fmt.Errorf("there is no peer %q", system)
-	}
-	p, err := open(ctx, o.Place)
+	r, err := o.asPeer(ctx, system)
 	if err != nil {
-		return err
-	}
-	var r report
-	if r, err = o.carryOut(ctx, p); err != nil {
 		return err
 	}
 	r.PeakBytes = peakMemory()
 	return json.NewEncoder(out).Encode(r)
+}
+
+func (o order) asPeer(ctx context.Context, system string) (report, error) {
+	if system == pressedSystem {
+		return o.pressed(ctx, os.Stdin)
+	}
+	open := peers()[system]
+	if open == nil {
+		return report{}, fmt.Errorf("there is no peer %q", system)
+	}
+	p, err := open(ctx, o.Place)
+	if err != nil {
+		return report{}, err
+	}
+	return o.carryOut(ctx, p)
 }
 
 func (o order) carryOut(ctx context.Context, p peer) (r report, err error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -15,12 +14,7 @@ import (
 // processes of its own, on a PostgreSQL and a Redis that nobody else uses.
 func measurePostgres(ctx context.Context, c config, dir string, out io.Writer) error {
 	t := newTable(c, dir)
-	if c.dir != "" { // the server's folder too
-		if err := os.Setenv("TMPDIR", filepath.Dir(dir)); err != nil {
-			return err
-		}
-	}
-	server, err := startPostgres(ctx, c.pg)
+	server, err := startPostgres(ctx, c, dir)
 	if err != nil {
 		return err
 	}

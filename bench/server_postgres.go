@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -24,10 +25,15 @@ type postgresServer struct {
 }
 
 // startPostgres makes a server and waits until it takes connections.
-func startPostgres(ctx context.Context, version string) (*postgresServer, error) {
+func startPostgres(ctx context.Context, c config, dir string) (*postgresServer, error) {
+	if c.dir != "" { // the server's folder too
+		if err := os.Setenv("TMPDIR", filepath.Dir(dir)); err != nil {
+			return nil, err
+		}
+	}
 	settings := map[string]string{"shared_buffers": sharedBuffers(), "max_wal_size": "4GB", "fsync": "on",
 		"synchronous_commit": "on", "max_connections": "100", "wal_keep_size": "0"}
-	s, err := pgtest.Start(pgtest.Options{Version: version, Durable: true, Settings: settings})
+	s, err := pgtest.Start(pgtest.Options{Version: c.pg, Durable: true, Settings: settings})
 	if err != nil {
 		return nil, err
 	}
