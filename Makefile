@@ -24,6 +24,8 @@ bench: ## measure on SQLite beside the bare driver and River
 	go -C bench run . -sqlite
 peers: ## measure on PostgreSQL beside the raw limit and six other systems
 	go -C bench run .
+pressure: ## measure Daybook on PostgreSQL under five pressures, each beside the same without; takes half an hour
+	go -C bench run . -pressure
 memory: ## peak memory of a large enqueue beside a small one
 	go test -count=1 -v -run Memory ./cmd/daybook
 fuzz: ## fuzz each input for half a minute

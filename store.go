@@ -137,6 +137,15 @@ type Inspector interface {
 	Known(ctx context.Context, ids []ID) ([]bool, error)
 }
 
+// Gatherer is an Inspector that can look at several invariants on one walk, at
+// little more than the cost of one.
+type Gatherer interface {
+	// Together lists the invariants whose walk this one's is, itself too; none
+	// says that it is walked alone. Inspect with Inspection.Together looks at
+	// all of them, and each violation names its own.
+	Together(invariant string) []string
+}
+
 // Upkeeper is a store with upkeep that no transaction of a caller can do, like
 // making and dropping the partitions of its history. It is called about once a
 // minute, by several processes at once too, with how long finished jobs are kept.
@@ -287,6 +296,7 @@ type Inspection struct {
 	After     string   // Inspected.Next of the chunk before; "" begins
 	Chunk     int64    // how many rows to walk at most; 0 is the store's choice
 	Since     Time     // only live rows and those that ended since; 0 walks all
+	Together  bool     // look at all invariants of Gatherer.Together; not with Only
 	Only      []string // look again at just these rows, by Violation.At
 }
 

@@ -64,10 +64,11 @@ type pressure struct {
 	river bool    // River's book and not ours
 	share float64 // of the jobs; 0 is all
 	dead  bool    // count dead rows
-	// put puts it on the one side, if it stays; lift ends it. The lab works both
-	// sides meanwhile if it must.
-	put func(ctx context.Context, s *scales) (lift func() error, err error)
+	put   put
 }
+
+// put puts a pressure on the one side; lift ends it.
+type put func(ctx context.Context, s *scales) (lift func() error, err error)
 
 // mostSlower is how many times the claim's p99 without pressure it may be.
 const mostSlower = 2

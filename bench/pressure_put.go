@@ -19,7 +19,7 @@ func nothing() error { return nil }
 // holdSnapshot opens a transaction that has an id and a snapshot of its own, as
 // a backup or a forgotten psql has, and has so many jobs processed on both
 // sides before anything counts. Nothing of them can be vacuumed on the one.
-func holdSnapshot(jobs int) func(context.Context, *scales) (func() error, error) {
+func holdSnapshot(jobs int) put {
 	return func(ctx context.Context, s *scales) (func() error, error) {
 		conn, err := pgx.Connect(ctx, s.under.place)
 		if err != nil {
@@ -47,7 +47,7 @@ func holdSnapshot(jobs int) func(context.Context, *scales) (func() error, error)
 }
 
 // spread has the jobs come in on so many queues, and the worker listen on all.
-func spread(queues int) func(context.Context, *scales) (func() error, error) {
+func spread(queues int) put {
 	return func(_ context.Context, s *scales) (func() error, error) {
 		s.under.queues = queues
 		return nothing, nil
@@ -55,7 +55,7 @@ func spread(queues int) func(context.Context, *scales) (func() error, error) {
 }
 
 // seat has workers beside the measured one that have nothing to do.
-func seat(workers int) func(context.Context, *scales) (func() error, error) {
+func seat(workers int) put {
 	return func(ctx context.Context, s *scales) (func() error, error) {
 		const make = "SELECT daybook.make_queues(ARRAY['" + idleQueue + "'])"
 		err := withConn(ctx, s.under.place, func(conn *pgx.Conn) error {
@@ -128,7 +128,7 @@ func countDead(ctx context.Context, place string) (n float64, err error) {
 
 // finish fills the one side's history with jobs that succeeded, evenly over the
 // last six days, as retention leaves them.
-func finish(jobs int) func(context.Context, *scales) (func() error, error) {
+func finish(jobs int) put {
 	return func(ctx context.Context, s *scales) (func() error, error) {
 		return nothing, s.loadJobs(ctx, s.under.place, jobs, finishedDays, finishedSession, finishedJobs)
 	}
@@ -137,7 +137,7 @@ func finish(jobs int) func(context.Context, *scales) (func() error, error) {
 // pileUp fills the one side with jobs that came in over the last hours and
 // weren't worked, and with some that are for later. The worker begins at the
 // front, and there is no end of it.
-func pileUp(waiting, scheduled int) func(context.Context, *scales) (func() error, error) {
+func pileUp(waiting, scheduled int) put {
 	return func(ctx context.Context, s *scales) (func() error, error) {
 		s.under.full = true
 		err := s.loadJobs(ctx, s.under.place, waiting, waitingJobs)

@@ -150,8 +150,11 @@ func (o order) stretch(ctx context.Context, book *daybook.Book, clock *claimCloc
 		return r, err
 	}
 	r.PerSecond = float64(last-warm) / done.Sub(begun).Seconds()
-	if len(r.Millis) == 0 || r.First == 0 {
+	switch {
+	case r.First == 0:
 		return r, errors.New("no claim was timed")
+	case len(r.Millis) == 0: // so few jobs that the first took them all
+		r.Millis = []float64{r.First}
 	}
 	return r, o.allDone(context.WithoutCancel(ctx))
 }

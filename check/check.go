@@ -7,6 +7,8 @@ package check
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -65,15 +67,21 @@ func Run(ctx context.Context, book *daybook.Book, o Options) (Report, error) {
 	if at, err := daybook.ParseTime("checked", last); err == nil && !o.Full {
 		since = max(min(at, began).Add(-overlap), 1)
 	}
-	report := Report{Full: since == 0, Invariants: make([]Result, 0, len(daybook.Invariants))}
-	for _, invariant := range daybook.Invariants {
-		w := &walk{Options: o, inspector: inspector,
-			result: Result{Name: invariant.Name, Sentence: invariant.Sentence}}
-		if err := w.run(ctx, daybook.Inspection{Invariant: invariant, Since: since}); err != nil {
+	report := Report{Full: since == 0, Invariants: make([]Result, len(daybook.Invariants))}
+	for i, done := range report.Invariants {
+		if done.Name != "" {
+			continue // with one before it
+		}
+		walks := together(inspector, daybook.Invariants[i], o)
+		if err := run(ctx, walks, daybook.Inspection{Since: since}); err != nil {
 			return report, err
 		}
-		report.Invariants = append(report.Invariants, w.result)
-		report.Violations += w.result.Rows
+		for n, invariant := range daybook.Invariants {
+			if w := walks[invariant.Name]; w != nil {
+				report.Invariants[n] = w.result
+				report.Violations += w.result.Rows
+			}
+		}
 	}
 	if report.Violations > 0 {
 		return report, nil
@@ -106,22 +114,50 @@ func when(ctx context.Context, book *daybook.Book) (now daybook.Time, last strin
 type walk struct {
 	Options
 	inspector daybook.Inspector
+	invariant daybook.Invariant
 	result    Result
 	confirmed map[string]bool // rows reported, by Violation.At
 }
 
-func (w *walk) run(ctx context.Context, in daybook.Inspection) error {
+// together are the walks, by name, that are one with an invariant's, its own too.
+func together(inspector daybook.Inspector, invariant daybook.Invariant, o Options) map[string]*walk {
+	names := []string{invariant.Name}
+	if g, ok := inspector.(daybook.Gatherer); ok {
+		names = append(names, g.Together(invariant.Name)...)
+	}
+	walks := map[string]*walk{}
+	for _, i := range daybook.Invariants {
+		if slices.Contains(names, i.Name) {
+			walks[i.Name] = &walk{Options: o, inspector: inspector, invariant: i,
+				result: Result{Name: i.Name, Sentence: i.Sentence}}
+		}
+	}
+	return walks
+}
+
+// run walks for all of the walks at once.
+func run(ctx context.Context, walks map[string]*walk, in daybook.Inspection) error {
+	names := slices.Sorted(maps.Keys(walks))
+	first := walks[names[0]]
+	in.Invariant, in.Together = first.invariant, len(walks) > 1
 	for {
-		out, err := w.inspector.Inspect(ctx, in)
+		out, err := first.inspector.Inspect(ctx, in)
 		if err != nil {
 			return err
 		}
-		if err := w.confirm(ctx, in, out.Violations); err != nil {
-			return err
+		found := map[string][]daybook.Violation{}
+		for _, v := range out.Violations {
+			found[v.Invariant] = append(found[v.Invariant], v)
 		}
-		w.result.Walked += out.Walked
-		if w.Seen != nil {
-			w.Seen(w.result.Name, w.result.Walked)
+		for _, name := range names {
+			w := walks[name]
+			if err := w.confirm(ctx, found[name]); err != nil {
+				return err
+			}
+			w.result.Walked += out.Walked
+			if w.Seen != nil {
+				w.Seen(name, w.result.Walked)
+			}
 		}
 		if out.Done {
 			return nil
@@ -136,8 +172,8 @@ const breath = 300 * time.Millisecond
 
 // confirm looks again at what a chunk found. A row may stand in two chunks, as
 // it moved between them, and counts once.
-func (w *walk) confirm(ctx context.Context, in daybook.Inspection, candidates []daybook.Violation) error {
-	again := daybook.Inspection{Invariant: in.Invariant}
+func (w *walk) confirm(ctx context.Context, candidates []daybook.Violation) error {
+	again := daybook.Inspection{Invariant: w.invariant}
 	seen := map[string]bool{}
 	for _, v := range candidates {
 		if !w.confirmed[v.At] && !seen[v.At] {

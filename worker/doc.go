@@ -17,6 +17,12 @@
 // runtime.Goexit are failures. Whatever ends because the worker stops or lost
 // its lease is given back and counts nothing.
 //
+// A worker looks for work when the book's bell rings, and takes no more rings
+// than it has room for. A ring is finished after one look, whatever that found;
+// one that names a job claims that job, if the book allows it. Without any ring
+// the poll finds everything. Beside the handlers run the reconciler and, where
+// the bell is one that other processes hear, the relay, unless Config.NoLoops.
+//
 // The word is at-least-once: a handler may run again after a crash, so what it
 // does outside must bear that, for example by the key of [Claim.EffectKey].
 package worker

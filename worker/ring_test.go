@@ -2,8 +2,6 @@ package worker_test
 
 import (
 	"context"
-	"database/sql"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,9 +10,8 @@ import (
 	"time"
 
 	"github.com/daybookdev/daybook"
-	"github.com/daybookdev/daybook/bell/local"
 	"github.com/daybookdev/daybook/daybooktest"
-	"github.com/daybookdev/daybook/store/sqlite"
+	"github.com/daybookdev/daybook/reconcile"
 	"github.com/daybookdev/daybook/worker"
 )
 
@@ -247,139 +244,61 @@ func TestFoundByPollIsCounted(t *testing.T) {
 	})
 }
 
-// fleetOf starts idle workers that share a bell, each with a cable of its own.
-func fleetOf(t *testing.T, book *daybooktest.Book, n int) []*process {
-	t.Helper()
-	fleet := make([]*process, n)
-	for i := range fleet {
-		p := newProcess(t, book, worker.Config{})
-		p.bell.Close()
-		own := daybook.New(p.cable, daybook.Options{Bell: book.Bell(), Log: book.Log()})
-		p.Worker = worker.New(own, worker.Config{Queues: []string{"q"}})
-		worker.Handle(p.Worker, "job", succeeds)
-		p.start(t)
-		fleet[i] = p
-	}
-	return fleet
+// outsideHand is a bell that other processes would hear, and that hands what is
+// published to its own listener.
+type outsideHand struct {
+	hand
+	published atomic.Int64
 }
 
-// L72 (riverqueue/river PR 1150): 300 idle workers at their defaults, and one
-// enqueue wakes one of them, not the fleet.
-func TestL72OneEnqueueAmong300IdleWorkers(t *testing.T) {
-	inBubble(t, func(t *testing.T, book *daybooktest.Book) {
-		fleet := fleetOf(t, book, 300)
-		looks := func() (n int) {
-			for _, p := range fleet {
-				n += p.count("claiming")
-			}
-			return n
-		}
-		after(time.Minute) // so that the polls are spread
-		const window, rounds = 200 * time.Millisecond, 100
-		before := looks()
-		after(rounds * window)
-		polls := looks() - before
-		if most := rounds * 300 * int(window/time.Millisecond) / 4000; polls > most {
-			t.Errorf("%d looks of idle workers in %s, want %d at most", polls, rounds*window, most)
-		}
-		before = looks()
-		for range rounds {
+func (h *outsideHand) Publish(_ context.Context, rings []daybook.Ring) error {
+	h.published.Add(int64(len(rings)))
+	for _, r := range rings {
+		h.ring(r, false)
+	}
+	return nil
+}
+
+func (h *outsideHand) ring(r daybook.Ring, again bool) {
+	select {
+	case h.rings <- daybook.Heard{Ring: r, Again: again, Done: h.done}:
+	default:
+	}
+}
+
+func (h *outsideHand) Depth(context.Context) (map[string]int64, error)   { return nil, nil }
+func (h *outsideHand) Peek(context.Context, int) ([]daybook.Ring, error) { return nil, nil }
+func (h *outsideHand) Stats() daybook.BellStats {
+	return daybook.BellStats{Published: h.published.Load(), Listening: true, Reconnects: 3,
+		Echo: 2 * time.Millisecond, EchoAt: time.Now()}
+}
+
+// Beside its handlers a worker runs the relay, so that a job whose enqueuer rang
+// nobody is heard of all the same.
+func TestWorkerRunsTheRelay(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, book *daybooktest.Book) {
+			h := &outsideHand{hand: hand{rings: make(chan daybook.Heard)}}
+			p := newProcess(t, book, worker.Config{})
+			p.bell.Close()
+			own := daybook.New(p.cable, daybook.Options{Bell: h, Log: book.Log()})
+			p.Worker = worker.New(own, worker.Config{Queues: []string{"q"}, Poll: -1, NoLoops: alone,
+				Reconcile: reconcile.Options{Every: time.Hour}}) // which would find the job too
+			worker.Handle(p.Worker, "job", succeeds)
+			p.start(t)
+			after(time.Minute)
 			id := enqueue(t, book, daybook.Request{})
-			synctest.Wait()
-			book.RequireState(id, daybook.Succeeded) // at once
-			after(window)
-		}
-		// The polls' jitter gives and takes a few: three times their spread.
-		if more := looks() - before - polls; more > 3*rounds+100 {
-			t.Errorf("%d enqueues made %d looks beyond the %d of the poll, want 3 each at most", rounds, more, polls)
-		}
-	})
-}
-
-// L40 (sidekiq 5239): a bell that rings before the commit makes nothing seen, and
-// what rolls back never was.
-func TestL40EarlyRing(t *testing.T) {
-	path, bell := filepath.Join(t.TempDir(), "shop.db"), local.New()
-	defer bell.Close()
-	var acted atomic.Int64
-	hook := func(gap string, _ daybook.ID) {
-		if gap == daybook.GapAck {
-			acted.Add(1)
-		}
-	}
-	book, err := sqlite.Open(t.Context(), path, sqlite.Options{Book: daybook.Options{Bell: bell, Hook: hook}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer book.Close()
-	defer daybooktest.Check(t, book)
-	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var ended atomic.Bool
-	ran := make(chan daybook.ID, 10)
-	w := worker.New(book, worker.Config{Queues: []string{"q"}, Poll: -1, NoLoops: true})
-	worker.Handle(w, "job", func(_ context.Context, c *worker.Claim[none]) error {
-		if !ended.Load() {
-			t.Errorf("job %s runs before its transaction has ended", c.Job().ID)
-		}
-		ran <- c.Job().ID
-		return nil
-	})
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- w.Run(ctx) }()
-	defer func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	}()
-	until(t, "the worker to listen", func() bool { return !w.Stats().Session.IsZero() })
-	for _, commit := range []bool{false, true} {
-		ended.Store(false)
-		acted.Store(0)
-		bell.Ring(t.Context(), "q")
-		until(t, "an idle worker", func() bool { return acted.Swap(0) > 0 })
-		tx, err := db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		receipts, err := sqlite.EnqueueSQL(t.Context(), tx, daybook.Request{Queue: "q", Kind: "job"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		heard := w.Stats().Rings
-		bell.Ring(t.Context(), "q")
-		until(t, "the early ring to be heard", func() bool { return w.Stats().Rings > heard })
-		ended.Store(true)
-		if !commit {
-			if err := tx.Rollback(); err != nil {
-				t.Fatal(err)
+			after(10 * time.Second)
+			if got, want := stateOf(t, book, id) == daybook.Succeeded, !alone; got != want {
+				t.Errorf("without loops %v: the job is done %v, want %v", alone, got, want)
 			}
-			until(t, "the claim to be answered", func() bool { return acted.Load() > 0 })
-			continue
-		}
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		if got := <-ran; got != receipts[0].ID {
-			t.Errorf("ran job %s, want %s", got, receipts[0].ID)
-		}
-	}
-	if s := w.Stats(); s.Claimed != 1 {
-		t.Errorf("%d claims, want the one of the job that was committed", s.Claimed)
-	}
-}
-
-// until polls a condition.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited 30s for %s", what)
-		}
+			s := p.Stats()
+			if s.Bell == nil || !s.Bell.Listening || s.Bell.Reconnects != 3 || s.Bell.EchoSeconds != 0.002 {
+				t.Errorf("the bell's end is %+v, want what it says of itself", s.Bell)
+			}
+			if s.Bell.Published > 0 == alone {
+				t.Errorf("without loops %v: %d rings published", alone, s.Bell.Published)
+			}
+		})
 	}
 }

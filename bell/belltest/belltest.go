@@ -115,7 +115,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		t.Run(c.name, func(t *testing.T) {
 			h := open(t)
 			if c.needs != nil && !c.needs(h) {
-				t.Skip("this bell has no such thing")
+				t.Log("this bell has no such thing")
+				return
 			}
 			c.test(t, &place{Harness: h})
 		})

@@ -18,26 +18,26 @@ type Bell struct {
 	target target
 	names  names
 	token  string // of this end, in the subjects of what comes back to it
-	echo   time.Duration
 	log    *slog.Logger
 	kept   *store // nil is core NATS, which keeps nothing
 
 	ears     *ring.Ears
 	out      *ring.Out
 	arrivals chan *natsgo.Msg // what comes in, of all subscriptions
-	echoes   chan string      // echoes that came back
 
 	life   context.Context // ends with Close
 	end    context.CancelFunc
 	work   sync.WaitGroup
 	closed sync.Once
 
-	link link
-	subs subscriptions
-	back givenBack
+	link   *ring.Link
+	client atomic.Pointer[natsgo.Conn] // nil until it was connected once
+	noted  *ring.Noted
+	asked  *ring.Echo
+	subs   subscriptions
+	back   givenBack
 
 	counts struct{ heard, doubled, passed, reconnects atomic.Int64 }
-	last   atomic.Pointer[echo]
 }
 
 var _ daybook.Outside = (*Bell)(nil)
@@ -66,17 +66,18 @@ func Open(url string, o Options) (*Bell, error) {
 	if o.Echo <= 0 {
 		o.Echo = EchoDefault
 	}
-	b := &Bell{target: t, names: newNames(o.Name), token: daybook.NewID().String(), echo: o.Echo, log: o.Log.With("bell", t.shown),
-		arrivals: make(chan *natsgo.Msg, queueSize), echoes: make(chan string, 1)}
+	b := &Bell{target: t, names: newNames(o.Name), token: daybook.NewID().String(), log: o.Log.With("bell", t.shown),
+		arrivals: make(chan *natsgo.Msg, queueSize)}
 	b.life, b.end = context.WithCancel(context.Background())
-	b.link.init()
+	b.link, b.noted = ring.NewLink(), ring.NewNoted()
+	b.asked = ring.NewEcho(&ring.Echo{Every: o.Echo, Send: b.sendEcho, Due: b.echoDue, Silent: b.silent})
 	b.subs.init()
 	if t.jetStream || o.JetStream {
 		b.kept = newStore(b, o)
 	}
-	b.ears = ring.NewEars(b.subs.poke, func(r daybook.Ring) { b.giveBack(daybook.Heard{Ring: r}) })
+	b.ears = ring.NewEars(b.noted.Poke, func(r daybook.Ring) { b.giveBack(daybook.Heard{Ring: r}) })
 	b.out = ring.NewOut(b.send, nil)
-	for _, loop := range []func(){b.connect, b.tend, b.receive, b.echoLoop} {
+	for _, loop := range []func(){b.connect, b.tend, b.receive, func() { b.asked.Run(b.life) }} {
 		b.work.Go(loop)
 	}
 	if b.kept != nil {
@@ -109,7 +110,7 @@ func (b *Bell) Listen(ctx context.Context, queues []string) (<-chan daybook.Hear
 	}
 	bounded, cancel := context.WithTimeout(ctx, listenMost)
 	defer cancel()
-	b.subs.await(bounded, b.link.connected)
+	b.noted.Await(bounded, b.link.Connected)
 	if b.kept != nil {
 		b.kept.lookNow() // rings may lie there since before
 	}
@@ -143,10 +144,8 @@ func (b *Bell) Stats() daybook.BellStats {
 	s := daybook.BellStats{Published: b.out.Published(), Failed: b.out.Failed(),
 		Heard: b.counts.heard.Load(), Doubled: b.counts.doubled.Load(), Passed: b.counts.passed.Load(),
 		Reconnects: b.counts.reconnects.Load(),
-		Listening:  !b.ears.Any() || b.link.connected() && b.subs.settled()}
-	if e := b.last.Load(); e != nil {
-		s.Echo, s.EchoAt = e.took, e.at
-	}
+		Listening:  !b.ears.Any() || b.link.Connected() && b.noted.Settled()}
+	s.Echo, s.EchoAt = b.asked.Last()
 	return s
 }
 
@@ -159,9 +158,9 @@ func (b *Bell) Close() error {
 			b.kept.giveBackAll()
 		}
 		b.end()
-		b.link.hangUp()
+		b.link.HangUp()
 		b.work.Wait()
-		if nc := b.link.conn(); nc != nil {
+		if nc := b.client.Load(); nc != nil {
 			nc.Close()
 		}
 	})

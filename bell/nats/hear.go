@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,9 +78,8 @@ func (b *Bell) replied(rest string, m *natsgo.Msg) {
 	what, token, _ := strings.Cut(rest, ".")
 	switch queue := unescape(token); {
 	case what == replyEcho:
-		select {
-		case b.echoes <- token:
-		default:
+		if n, err := strconv.Atoi(token); err == nil {
+			b.asked.Came(n)
 		}
 	case m.Header.Get("Status") != "503":
 	case what == replyPassed:
@@ -88,6 +88,26 @@ func (b *Bell) replied(rest string, m *natsgo.Msg) {
 		b.back.nobody(queue)
 	}
 }
+
+// sendEcho sends this end a message through the server.
+func (b *Bell) sendEcho(token int) error {
+	return b.client.Load().Publish(b.names.replies+b.token+"."+replyEcho+"."+strconv.Itoa(token), nil)
+}
+
+func (b *Bell) echoDue() (epoch int, due bool) {
+	epoch, due = b.link.Up()
+	return epoch, due && b.noted.Settled()
+}
+
+// silent makes the client connect anew.
+func (b *Bell) silent(epoch int) {
+	if now, up := b.link.Up(); up && now == epoch {
+		b.down(errSilent)
+		b.link.Drop()
+	}
+}
+
+var errSilent = errors.New("the server doesn't answer")
 
 // hand gives a ring to a listener here who waits for one, or keeps it for the
 // first who does and passes it on meanwhile.

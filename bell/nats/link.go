@@ -1,112 +1,15 @@
 package nats
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/daybookdev/daybook/internal/ring"
 	natsgo "github.com/nats-io/nats.go"
 )
-
-// link is the connection: what there is of it, and who waits for it.
-type link struct {
-	mu      sync.Mutex
-	nc      *natsgo.Conn  // nil until the client exists
-	raw     net.Conn      // the newest
-	up      bool          // the server answers
-	tried   bool          // it was asked for the first time, with success or without
-	epoch   int           // how often it came up
-	changed chan struct{} // closed when up or tried changed
-	over    bool
-}
-
-func (l *link) init() { l.changed = make(chan struct{}) }
-
-func (l *link) conn() *natsgo.Conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.nc
-}
-
-func (l *link) connected() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.up
-}
-
-// current is the client and the count of connections, while it is connected.
-func (l *link) current() (nc *natsgo.Conn, epoch int, up bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.nc, l.epoch, l.up
-}
-
-// set notes a change, and reports whether it was one.
-func (l *link) set(nc *natsgo.Conn, up bool) (changed, first bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if nc != nil {
-		l.nc = nc
-	}
-	changed, first = l.up != up, !l.tried
-	if up {
-		l.epoch++
-	}
-	l.up, l.tried = up, true
-	close(l.changed)
-	l.changed = make(chan struct{})
-	return changed, first
-}
-
-// wait is the client, connected; while the first try is on its way it waits for
-// that, and otherwise not.
-func (l *link) wait(ctx context.Context) (*natsgo.Conn, bool) {
-	for {
-		l.mu.Lock()
-		nc, up, tried, changed := l.nc, l.up, l.tried, l.changed
-		l.mu.Unlock()
-		if up || tried {
-			return nc, up
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, false
-		}
-	}
-}
-
-// use notes the newest connection, and is false when there shall be none.
-func (l *link) use(raw net.Conn) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.raw = raw
-	return !l.over
-}
-
-// drop closes the connection under the client, which then makes another. It
-// asks neither the server nor the client, who may both be stuck.
-func (l *link) drop() {
-	l.mu.Lock()
-	raw := l.raw
-	l.mu.Unlock()
-	if raw != nil {
-		raw.Close()
-	}
-}
-
-// hangUp is drop for good.
-func (l *link) hangUp() {
-	l.mu.Lock()
-	l.over = true
-	l.mu.Unlock()
-	l.drop()
-}
 
 // connectMost bounds one try to connect, and stuckMost one write.
 const connectMost, stuckMost = 2 * time.Second, 2 * time.Second
@@ -120,8 +23,7 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !d.b.link.use(raw) {
-		raw.Close()
+	if !d.b.link.Use(raw) {
 		return nil, net.ErrClosed
 	}
 	return raw, nil
@@ -168,11 +70,12 @@ func reconnectDelay(tries int) time.Duration {
 }
 
 func (b *Bell) upAgain(nc *natsgo.Conn) {
-	changed, first := b.link.set(nc, true)
+	b.client.Store(nc)
+	changed, first := b.link.Set(true)
 	if changed && !first {
 		b.log.Info("the bell is connected again; workers look for what was rung meanwhile")
 	}
-	b.subs.poke()
+	b.noted.Poke()
 	b.out.Poke()
 }
 
@@ -180,7 +83,7 @@ func (b *Bell) down(cause error) {
 	if b.life.Err() != nil {
 		return
 	}
-	if changed, first := b.link.set(nil, false); changed || first {
+	if changed, first := b.link.Set(false); changed || first {
 		b.log.Warn("the bell can't be reached; it is tried again and again, and until then jobs start by polling",
 			"cause", causeOf(cause))
 	}

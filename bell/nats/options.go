@@ -61,7 +61,7 @@ func parse(text string) (target, error) {
 		switch u.Scheme {
 		case "nats", "tls", "ws", "wss":
 		default:
-			return t, daybook.Invalid("bell", urlWanted)
+			return t, daybook.Invalid("bell", "%s", urlWanted)
 		}
 		if u.Hostname() == "" || u.Opaque != "" {
 			return t, daybook.Invalid("bell", "%s; this one has no host", urlWanted)

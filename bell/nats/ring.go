@@ -15,13 +15,13 @@ const sendMost = 5 * time.Second
 func (b *Bell) send(ctx context.Context, rings []daybook.Ring) error {
 	ctx, cancel := context.WithTimeout(ctx, sendMost)
 	defer cancel()
-	nc, up := b.link.wait(ctx)
-	if !up {
+	if !b.link.Wait(ctx) {
 		return b.unavailable("can't be reached", nil)
 	}
 	if b.kept != nil {
 		return b.kept.send(ctx, rings)
 	}
+	nc := b.client.Load()
 	for _, r := range rings {
 		if err := nc.PublishMsg(b.message(b.names.rings, r)); err != nil {
 			return b.unavailable("was lost while rings were on their way", err)

@@ -74,7 +74,7 @@ func (s *store) ensure() (jetstream.Stream, error) {
 	if s.stream != nil {
 		return s.stream, nil
 	}
-	nc, _, up := s.b.link.current()
+	nc, up := s.b.client.Load(), s.b.link.Connected()
 	if !up {
 		return nil, s.b.unavailable("can't be reached", nil)
 	}
@@ -205,11 +205,11 @@ func (s *store) publish(ctx context.Context, rings []daybook.Ring) error {
 }
 
 // pull asks for one ring; without a wait, for one that lies there now.
-func pull(c jetstream.Consumer, wait time.Duration) (jetstream.MessageBatch, error) {
+func pull(ctx context.Context, c jetstream.Consumer, wait time.Duration) (jetstream.MessageBatch, error) {
 	if wait == 0 {
 		return c.FetchNoWait(1)
 	}
-	return c.Fetch(1, jetstream.FetchMaxWait(wait))
+	return c.Fetch(1, jetstream.FetchContext(ctx))
 }
 
 // fetch takes what is kept of a queue's ring, or nil.
@@ -219,7 +219,9 @@ func (s *store) fetch(queue string, wait time.Duration) jetstream.Msg {
 		if err != nil {
 			return nil
 		}
-		fetched, err := pull(c, wait)
+		ctx, cancel := context.WithTimeout(s.b.life, wait)
+		defer cancel()
+		fetched, err := pull(ctx, c, wait)
 		if err == nil {
 			for m := range fetched.Messages() {
 				return m
@@ -295,7 +297,7 @@ func (s *store) giveBackAll() {
 		m.Header.Set(againHeader, "1")
 		nc.PublishMsg(m)
 	}
-	if len(held) > 0 && s.b.link.connected() {
+	if len(held) > 0 && s.b.link.Connected() {
 		nc.FlushTimeout(listenMost)
 	}
 }
@@ -326,7 +328,7 @@ func (s *store) look() {
 		case <-later.C:
 		}
 		later.Stop()
-		if s.b.link.connected() && s.b.ears.Any() {
+		if s.b.link.Connected() && s.b.ears.Any() {
 			before = s.lookOnce(before, atOnce)
 		}
 	}
@@ -409,7 +411,7 @@ func isClosed(c <-chan struct{}) bool {
 
 // depth counts what lies in the stream, by queue.
 func (s *store) depth(ctx context.Context) (map[string]int64, error) {
-	if _, up := s.b.link.wait(ctx); !up {
+	if !s.b.link.Wait(ctx) {
 		return nil, s.b.unavailable("can't be reached", nil)
 	}
 	for try := 1; ; try++ {

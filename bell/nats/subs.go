@@ -11,16 +11,10 @@ import (
 // subscriptions are what the server was told that this process wants to hear.
 // The one goroutine of tend brings them in line with who listens here.
 type subscriptions struct {
-	wake chan struct{} // holds one
-
-	mu      sync.Mutex
-	made    map[string][]*natsgo.Subscription // by queue; everyQueue is all of them
-	own     *natsgo.Subscription              // replies and echoes
-	away    map[string]bool                   // queues that others shall hear, since the listeners here are busy
-	epoch   int                               // the connection that all of them were confirmed on
-	wanted  int                               // counts changes of what is wanted
-	have    int                               // the change that the server has noted
-	changed chan struct{}                     // closed when have or epoch changed
+	mu   sync.Mutex
+	made map[string][]*natsgo.Subscription // by queue; everyQueue is all of them
+	own  *natsgo.Subscription              // replies and echoes
+	away map[string]bool                   // queues that others shall hear, since the listeners here are busy
 }
 
 // everyQueue stands for the subscription of those who listen to every queue. No
@@ -28,58 +22,7 @@ type subscriptions struct {
 const everyQueue = "*"
 
 func (s *subscriptions) init() {
-	s.wake, s.changed = make(chan struct{}, 1), make(chan struct{})
 	s.made, s.away = map[string][]*natsgo.Subscription{}, map[string]bool{}
-}
-
-// poke says that something may have changed.
-func (s *subscriptions) poke() {
-	s.mu.Lock()
-	s.wanted++
-	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// settled reports whether the server has noted what is wanted on the connection
-// of this moment.
-func (s *subscriptions) settled() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.epoch > 0 && s.have > 0
-}
-
-// unsettle says that the connection is another one.
-func (s *subscriptions) unsettle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.epoch = 0
-}
-
-// await waits until the server has noted all that is wanted now, while it is
-// connected.
-func (s *subscriptions) await(ctx context.Context, connected func() bool) {
-	s.mu.Lock()
-	until := s.wanted
-	s.mu.Unlock()
-	look := time.NewTicker(50 * time.Millisecond) // whether it is still connected
-	defer look.Stop()
-	for connected() {
-		s.mu.Lock()
-		done, changed := s.have >= until, s.changed
-		s.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-changed:
-		case <-look.C:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // retrySoon is when the server is told again what it didn't confirm.
@@ -95,7 +38,7 @@ func (b *Bell) tend() {
 		select {
 		case <-b.life.Done():
 			return
-		case <-b.subs.wake:
+		case <-b.noted.Wake():
 		case <-again:
 		}
 	}
@@ -104,17 +47,16 @@ func (b *Bell) tend() {
 // settle brings the subscriptions in line, and is false when that should be
 // tried again soon.
 func (b *Bell) settle() bool {
-	nc, epoch, up := b.link.current()
+	epoch, up := b.link.Up()
 	if !up {
-		b.subs.unsettle()
+		b.noted.Forget()
 		return true // the connection pokes
 	}
-	s := &b.subs
-	s.mu.Lock()
-	until := s.wanted
-	anew := s.epoch != epoch
+	nc := b.client.Load()
+	change, before := b.noted.Wanted()
+	b.subs.mu.Lock()
 	err := b.align(nc)
-	s.mu.Unlock()
+	b.subs.mu.Unlock()
 	if err == nil {
 		bounded, cancel := context.WithTimeout(b.life, listenMost)
 		err = nc.FlushWithContext(bounded)
@@ -123,10 +65,10 @@ func (b *Bell) settle() bool {
 	if err != nil {
 		return false
 	}
-	if _, now, up := b.link.current(); !up || now != epoch {
+	if now, up := b.link.Up(); !up || now != epoch {
 		return true
 	}
-	if anew {
+	if before != epoch {
 		if b.kept != nil {
 			b.kept.connected()
 		}
@@ -135,11 +77,7 @@ func (b *Bell) settle() bool {
 			b.counts.reconnects.Add(1)
 		}
 	}
-	s.mu.Lock()
-	s.have, s.epoch = until, epoch
-	close(s.changed)
-	s.changed = make(chan struct{})
-	s.mu.Unlock()
+	b.noted.Set(change, epoch)
 	return true
 }
 
@@ -203,8 +141,8 @@ func (s *subscriptions) end(queue string) {
 // message, in this order also for the server: so another member gets it, or the
 // server says that there is none.
 func (b *Bell) stepAside(queue string, m *natsgo.Msg) error {
-	nc, _, up := b.link.current()
-	if !up {
+	nc := b.client.Load()
+	if !b.link.Connected() {
 		return natsgo.ErrDisconnected
 	}
 	s := &b.subs
@@ -224,5 +162,5 @@ func (b *Bell) comeBack(queue string) {
 	delete(s.away, queue)
 	delete(s.away, everyQueue)
 	s.mu.Unlock()
-	s.poke()
+	b.noted.Poke()
 }

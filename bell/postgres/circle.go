@@ -21,6 +21,7 @@ import (
 // to one goroutine.
 type circle struct {
 	self  string
+	hash  uint64
 	hears func(queue string) bool
 	take  func(daybook.Ring) bool // gives it to a listener here that waits for one now
 	keep  func(daybook.Ring)      // leaves it for the next free listener here
@@ -29,11 +30,13 @@ type circle struct {
 
 	group   string // of our own queues, as the others know it
 	digest  digest
-	members map[string]*member // the others
-	silent  map[silence]bool   // what handed-on rings taught
+	members map[string]*member         // the others
+	silent  map[string]map[string]bool // queue → groups that don't listen to it, learned from rings handed on
 	watches []watch
-	spoke   time.Time     // when the others last heard of us
-	full    time.Time     // until when we count as busy
+	spoke   stamp // of our last message, if said
+	full    stamp // since when we count as busy, if busy
+	said    bool
+	busy    bool
 	answer  time.Time     // when to answer a hello; zero is no need
 	echo    time.Duration // how long a message takes, as far as known
 	passed  int64         // rings handed on
@@ -44,20 +47,19 @@ type member struct {
 	id     string
 	hash   uint64
 	heard  time.Time
+	spoke  stamp // of its last message
+	full   stamp // since when it counts as busy, if busy
+	busy   bool
 	period time.Duration
 	group  string
 	digest digest
-	full   time.Time // until when it counts as busy
 }
 
-// silence says that no member of the group listens to the queue.
-type silence struct{ group, queue string }
-
-// watch waits for a sign of the member that a ring went to.
+// watch waits for a sign of the members that are to see to a ring before us.
 type watch struct {
-	who string
-	due time.Time
-	m   message
+	ahead []string
+	due   time.Time
+	m     message
 }
 
 const (
@@ -66,20 +68,22 @@ const (
 	signWithin = 30 * time.Millisecond
 	signTimes  = 5
 	signMost   = time.Second
-	// spokenFor is how long a message is sign enough for rings that come later;
-	// a member that was heard less lately than signAfter gives a sign. A ring to
-	// one that died in between is lost, as when a worker dies with a ring in its
-	// hand: others follow, or the poll finds the work.
-	spokenFor, signAfter = 500 * time.Millisecond, 300 * time.Millisecond
+	// watchers is how many members watch a ring's first, each after those before
+	// it, so that several may have died at once.
+	watchers = 7
+	// spokenFor is how long a message is sign enough for rings that come later. A
+	// ring to a member that died in between is lost, as when a worker dies with a
+	// ring in its hand: others follow, or the poll finds the work.
+	spokenFor = 400 * time.Millisecond
 	// fullFor is how long a member counts as busy after it handed a ring on, so
-	// that a busy fleet doesn't hand rings round and round; its own count is
-	// shorter, so that views that differ double a ring and don't lose it.
-	fullFor, ownFullFor = 150 * time.Millisecond, 100 * time.Millisecond
+	// that a busy fleet doesn't hand rings round and round.
+	fullFor = 100 * time.Millisecond
 	// busyHops is how often a ring is handed on by the busy, and hopsMost how
 	// often at all.
-	busyHops, hopsMost = 8, 32
-	// silencesMost bounds what is remembered of handed-on rings.
-	silencesMost = 1 << 16
+	busyHops, hopsMost = 16, 48
+	// silencesMost bounds the queues of which something is remembered from rings
+	// handed on, and silentMost the groups of each.
+	silencesMost, silentMost = 1 << 14, 1 << 8
 	// answerEach is the time that a hello gives each member to answer in: 300
 	// members answer within 1.5 s, in no order.
 	answerEach, answerMost = 5 * time.Millisecond, 5 * time.Second
@@ -92,13 +96,13 @@ const (
 )
 
 func newCircle(self string) *circle {
-	return &circle{self: self, members: map[string]*member{}, silent: map[silence]bool{}}
+	return &circle{self: self, hash: hash(self), members: map[string]*member{}, silent: map[string]map[string]bool{}}
 }
 
 // hear acts on a message.
 func (c *circle) hear(now time.Time, m message) {
 	if m.from == c.self {
-		c.spoke = now
+		c.spoke, c.said = m.at, true
 	} else if m.from != "" {
 		c.met(now, m)
 	}
@@ -125,8 +129,8 @@ func (c *circle) met(now time.Time, m message) {
 		o = &member{id: m.from, hash: hash(m.from), digest: everything(), group: m.from, period: time.Minute}
 		c.members[m.from] = o
 	}
-	o.heard = now
-	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool { return w.who == m.from })
+	o.heard, o.spoke = now, m.at
+	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool { return slices.Contains(w.ahead, m.from) })
 	if m.kind != ping {
 		return
 	}
@@ -138,57 +142,68 @@ func (c *circle) met(now time.Time, m message) {
 
 // rung acts on a ring.
 func (c *circle) rung(now time.Time, m message) {
-	c.learn(now, m)
+	c.learn(m)
 	switch {
 	case m.to == c.self:
-		c.act(now, m)
+		c.act(m)
 	case m.to != "" && m.from == c.self: // handed on by us: is that member there?
-		c.watch(now, m.to, m)
+		c.watch(now, m, m.to)
 	case m.to == "":
-		first, second := c.order(now, m)
-		if first == c.self {
-			c.act(now, m)
-		} else if second == c.self {
-			c.watch(now, first, m)
+		if order := c.order(m); order[0] == c.self {
+			c.act(m)
+		} else if at := slices.Index(order[:], c.self); at > 0 {
+			c.watch(now, m, order[:at]...)
 		}
 	}
 }
 
 // learn takes from a ring that was handed on what it says of its sender.
-func (c *circle) learn(now time.Time, m message) {
+func (c *circle) learn(m message) {
 	o := c.members[m.from]
 	switch {
-	case m.why == deaf:
-		group := c.group
-		if m.from != c.self {
-			if o == nil {
-				return
-			}
-			group = o.group
-		}
-		if len(c.silent) >= silencesMost {
-			clear(c.silent)
-		}
-		c.silent[silence{group, m.queue}] = true
+	case m.why == deaf && o != nil:
+		c.note(o.group, m.queue)
 	case m.why == busy && m.from == c.self:
-		c.full = now.Add(ownFullFor)
+		c.full, c.busy = m.at, true
 	case m.why == busy && o != nil:
-		o.full = now.Add(fullFor)
+		o.full, o.busy = m.at, true
 	}
 }
 
-// order is who takes the ring, and who watches; "" is nobody. The busy come
-// behind all others.
-func (c *circle) order(now time.Time, m message) (first, second string) {
-	var best, next rank
-	for r := range c.ranks(now, m) {
-		if best.id == "" || r.before(best) {
-			best, next = r, best
-		} else if next.id == "" || r.before(next) {
-			next = r
+// note remembers that no member of the group listens to the queue.
+func (c *circle) note(group, queue string) {
+	if len(c.silent) >= silencesMost {
+		clear(c.silent)
+	}
+	groups := c.silent[queue]
+	if groups == nil || len(groups) >= silentMost {
+		groups = map[string]bool{}
+		c.silent[queue] = groups
+	}
+	groups[group] = true
+}
+
+// order is who sees to a ring: the first takes it, the others watch in turn; ""
+// is nobody. The busy come behind all others.
+func (c *circle) order(m message) (ids [1 + watchers]string) {
+	var ranks [len(ids)]rank
+	for r := range c.ranks(m) {
+		if last := ranks[len(ranks)-1]; last.id != "" && last.before(r) {
+			continue
+		}
+		for i := range ranks {
+			if ranks[i].id == "" || r.before(ranks[i]) {
+				r, ranks[i] = ranks[i], r
+			}
+			if r.id == "" {
+				break
+			}
 		}
 	}
-	return best.id, next.id
+	for i, r := range ranks {
+		ids[i] = r.id
+	}
+	return ids
 }
 
 // rank is a member's place in the order of a ring.
@@ -207,51 +222,55 @@ func (r rank) before(o rank) bool {
 
 // ranks are all members that may listen to the ring's queue, with ourselves: as
 // the others see us, and also when we know better.
-func (c *circle) ranks(now time.Time, m message) func(yield func(rank) bool) {
-	seed, queue := hash(m.seed), hash(m.queue)
-	may := func(d *digest, group string) bool { return d.may(queue) && !c.silent[silence{group, m.queue}] }
+func (c *circle) ranks(m message) func(yield func(rank) bool) {
+	seed, queue := hash(m.seed), placesOf(m.queue)
+	silent := c.silent[m.queue]
+	may := func(d *digest, group string) bool { return d.may(queue) && (silent == nil || !silent[group]) }
 	return func(yield func(rank) bool) {
 		if may(&c.digest, c.group) || c.hears(m.queue) {
-			if !yield(rank{c.self, now.Before(c.full), mix(seed ^ hash(c.self))}) {
+			if !yield(rank{c.self, c.busy && m.at.since(c.full) < fullFor, mix(seed ^ c.hash)}) {
 				return
 			}
 		}
 		for id, o := range c.members {
-			if may(&o.digest, o.group) && !yield(rank{id, now.Before(o.full), mix(seed ^ o.hash)}) {
+			full := o.busy && m.at.since(o.full) < fullFor
+			if may(&o.digest, o.group) && !yield(rank{id, full, mix(seed ^ o.hash)}) {
 				return
 			}
 		}
 	}
 }
 
-// watch waits for a sign of the member, unless there was one just now.
-func (c *circle) watch(now time.Time, who string, m message) {
-	if o := c.members[who]; o != nil && now.Sub(o.heard) < spokenFor {
+// watch waits for a sign of those ahead, unless the first gave one just now.
+func (c *circle) watch(now time.Time, m message, ahead ...string) {
+	if o := c.members[ahead[0]]; o != nil && m.at.since(o.spoke) < spokenFor {
 		return
 	}
 	wait := min(max(signWithin, signTimes*c.echo), signMost)
-	c.watches = append(c.watches, watch{who, now.Add(wait), m})
+	due := now.Add(time.Duration(len(ahead)) * wait)
+	c.watches = append(c.watches, watch{slices.Clone(ahead), due, m})
 }
 
 // act takes a ring that is ours, or hands it on.
-func (c *circle) act(now time.Time, m message) {
+func (c *circle) act(m message) {
 	switch {
 	case !c.hears(m.queue):
-		c.pass(now, m, deaf)
+		c.note(c.group, m.queue)
+		c.pass(m, deaf)
 	case c.take(m.ring()):
-		if len(c.members) > 0 && now.Sub(c.spoke) > signAfter {
+		if len(c.members) > 0 && (!c.said || m.at.since(c.spoke) >= spokenFor) {
 			c.send(message{kind: alive, from: c.self})
 		}
 	default:
-		c.pass(now, m, busy)
+		c.pass(m, busy)
 	}
 }
 
 // pass hands a ring to the next member that may take it now. With nobody left
 // it stays here, if somebody here listens to its queue.
-func (c *circle) pass(now time.Time, m message, why reason) {
+func (c *circle) pass(m message, why reason) {
 	var next rank
-	for r := range c.ranks(now, m) {
+	for r := range c.ranks(m) {
 		if r.id != c.self && r.id != m.from && (next.id == "" || r.before(next)) {
 			next = r
 		}
@@ -281,13 +300,15 @@ func (c *circle) tick(now time.Time) (next time.Time) {
 	})
 	accused := map[string]bool{}
 	for _, w := range due {
-		if !accused[w.who] {
-			c.send(message{kind: accuse, from: c.self, about: w.who})
+		for _, who := range w.ahead {
+			if !accused[who] {
+				c.send(message{kind: accuse, from: c.self, about: who})
+			}
+			accused[who] = true
+			delete(c.members, who)
 		}
-		accused[w.who] = true
-		delete(c.members, w.who)
 		w.m.from, w.m.to, w.m.why = "", "", fresh
-		c.act(now, w.m)
+		c.act(w.m)
 	}
 	if !c.answer.IsZero() && !c.answer.After(now) {
 		c.answer = time.Time{}
@@ -321,5 +342,5 @@ func (c *circle) period(echo time.Duration) time.Duration {
 // begin forgets what may have changed while nothing was heard.
 func (c *circle) begin() {
 	clear(c.members)
-	c.watches, c.answer, c.full, c.spoke = nil, time.Time{}, time.Time{}, time.Time{}
+	c.watches, c.answer, c.busy, c.said = nil, time.Time{}, false, false
 }

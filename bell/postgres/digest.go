@@ -23,24 +23,27 @@ func everything() (d digest) {
 
 func digestOf(queues []string) (d digest) {
 	for _, q := range queues {
-		for _, bit := range bits(hash(q)) {
+		for _, bit := range placesOf(q) {
 			d[bit/8] |= 1 << (bit % 8)
 		}
 	}
 	return d
 }
 
-// bits are the places of a queue in a digest.
-func bits(h uint64) (places [4]int) {
+// places of a queue in a digest.
+type places [4]int
+
+func placesOf(queue string) (places places) {
+	h := hash(queue)
 	for i := range places {
 		places[i] = int(h>>(16*i)&0xffff) % (8 * len(digest{}))
 	}
 	return places
 }
 
-// may reports whether the queue that hashes to h may be listened to.
-func (d *digest) may(h uint64) bool {
-	for _, bit := range bits(h) {
+// may reports whether the queue with these places may be listened to.
+func (d *digest) may(queue places) bool {
+	for _, bit := range queue {
 		if d[bit/8]&(1<<(bit%8)) == 0 {
 			return false
 		}

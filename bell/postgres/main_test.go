@@ -8,9 +8,12 @@ import (
 	"github.com/daybookdev/daybook/internal/pgtest"
 )
 
-func TestMain(m *testing.M) {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Around(m)) }
+
+// wanted reports whether this run has a server.
+func wanted(t *testing.T) bool {
 	if !pgtest.Wanted() {
-		pgtest.Main(m)
+		t.Log("PostgreSQL is not asked for; DAYBOOK_TEST_POSTGRES=1 runs this test")
 	}
-	goleak.VerifyTestMain(pgtest.Around(m))
+	return pgtest.Wanted()
 }

@@ -15,6 +15,7 @@ import (
 type message struct {
 	kind kind
 	from string // the member that sent it; "" where nobody listens
+	at   stamp
 
 	// of a ping
 	group  string // of its set of queues
@@ -53,6 +54,28 @@ const (
 	deaf  reason = 'd' // nobody there listens to the queue
 )
 
+// stamp is the database's clock when it took the message, in milliseconds of a
+// day or so that come round again. All members see the same one, so what follows
+// from it is the same for all.
+type stamp uint32
+
+// stampText is what the database puts before a message: stampDigits of hex.
+const (
+	stampText   = "lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint & 268435455), 7, '0')"
+	stampDigits = 7
+	stampMask   = 1<<28 - 1
+)
+
+// since is how long before s the other stamp was; what seems to come later, as
+// when the clock jumped, is long ago.
+func (s stamp) since(o stamp) time.Duration {
+	ago := time.Duration((s-o)&stampMask) * time.Millisecond
+	if ago > stampMask*time.Millisecond-time.Minute { // a little later: taken side by side
+		return 0
+	}
+	return ago
+}
+
 // textMax bounds a message. PostgreSQL refuses 8000 bytes, and a flood of short
 // ones takes less of its queue.
 const textMax = 200
@@ -71,7 +94,8 @@ func undash(s string) string {
 	return s
 }
 
-// text writes the message. The queue is last: a name may have blanks.
+// text writes the message without its stamp. The queue is last: a name may have
+// blanks.
 func (m message) text() string {
 	switch m.kind {
 	case ping:
@@ -94,9 +118,14 @@ func (m message) text() string {
 
 // read reads a message, and is false for what isn't one of ours.
 func read(text string) (m message, ok bool) {
-	if len(text) < 3 || text[1] != ' ' {
+	if len(text) < stampDigits+3 || text[stampDigits+1] != ' ' {
 		return m, false
 	}
+	at, err := strconv.ParseUint(text[:stampDigits], 16, 28)
+	if err != nil {
+		return m, false
+	}
+	m.at, text = stamp(at), text[stampDigits:]
 	m.kind = kind(text[0])
 	parts := map[kind]int{ping: 6, alive: 1, accuse: 2, bye: 1, rung: 7}[m.kind]
 	if parts == 0 {

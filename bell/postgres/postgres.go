@@ -69,6 +69,7 @@ type Bell struct {
 	out  *ring.Out
 	ears *ring.Ears
 	ring sender
+	much float64 // of NOTIFY's queue in use is worth a warning
 
 	mu       sync.Mutex
 	control  []message // to be sent with the next batch
@@ -123,7 +124,7 @@ func Open(_ context.Context, url string, o Options) (*Bell, error) {
 func newBell(config *pgconn.Config, o Options) *Bell {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Bell{config: config, where: fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database),
-		channel: channelOf(o.Schema), log: o.Log, echo: o.Echo, id: newSeed() + newSeed(),
+		channel: channelOf(o.Schema), log: o.Log, echo: o.Echo, id: newID(), much: 0.5,
 		changed: make(chan struct{}, 1), ctx: ctx, cancel: cancel}
 	b.ring.Bell = b
 	b.ears = ring.NewEars(b.change, func(r daybook.Ring) { b.out.Ring(r) })

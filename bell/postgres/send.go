@@ -28,7 +28,7 @@ type sender struct {
 // no disk; said for this transaction only, since behind a pooler the next one
 // may be somebody else's.
 const notifyStatement = "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))" +
-	" SELECT count(pg_notify($1, text)) FROM quick, unnest($2::text[]) AS text"
+	" SELECT count(pg_notify($1, " + stampText + " || text)) FROM quick, unnest($2::text[]) AS text"
 
 // say sends a message with the next batch, which is soon.
 func (b *Bell) say(m message) {
@@ -169,7 +169,7 @@ func letGo(conn *pgconn.PgConn) {
 // lookAtQueue warns of a queue of notifications that fills: somebody listens and
 // doesn't hear. When it is full, nobody in the database can notify.
 func (s *sender) lookAtQueue(ctx context.Context) {
-	const often, much = 10 * time.Minute, 0.5
+	const often = 10 * time.Minute
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	result := s.conn.ExecParams(ctx, "SELECT pg_notification_queue_usage()", nil, nil, nil, nil).Read()
@@ -177,7 +177,7 @@ func (s *sender) lookAtQueue(ctx context.Context) {
 		return // the next batch finds out why
 	}
 	usage, err := strconv.ParseFloat(string(result.Rows[0][0]), 64)
-	if err != nil || usage <= much || time.Since(s.queueLog) < often {
+	if err != nil || usage <= s.much || time.Since(s.queueLog) < often {
 		return
 	}
 	s.queueLog = time.Now()
@@ -204,9 +204,14 @@ func stateOf(err error) string {
 // leaving reports that the server ended the connection, as when it is shut down.
 func leaving(err error) bool { return strings.HasPrefix(stateOf(err), "57P") }
 
-// newSeed is short and random.
-func newSeed() string {
-	var raw [6]byte
-	rand.Read(raw[:])
-	return base64.RawURLEncoding.EncodeToString(raw[:])
+// newSeed is short and random: enough to tell rings apart that are on their way.
+func newSeed() string { return random(5) }
+
+// newID is short and random: enough to tell all ends of a book's life apart.
+func newID() string { return random(8) }
+
+func random(bytes int) string {
+	raw := make([]byte, bytes)
+	rand.Read(raw)
+	return base64.RawURLEncoding.EncodeToString(raw)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/bell/local"
 	"github.com/daybookdev/daybook/bell/nats"
+	bellpg "github.com/daybookdev/daybook/bell/postgres"
 	"github.com/daybookdev/daybook/bell/redis"
 )
 
@@ -37,7 +39,7 @@ func (a *app) bell(db database) (daybook.Bell, error) {
 		}
 		return own.bell()
 	case served && (scheme == "postgres" || scheme == "postgresql"):
-		return a.postgresBell(given, a.flags.schema)
+		return a.postgresBell(given)
 	case served && slices.Contains([]string{"redis", "rediss", "nats", "tls", "wss", "amqp", "amqps"}, scheme):
 		return a.broker(scheme, given)
 	}
@@ -93,12 +95,18 @@ func nameOf(given string) (rest, name string, err error) {
 	return at, name, nil
 }
 
-func (a *app) postgresBell(string, string) (daybook.Bell, error) {
-	return nil, notYet("--bell postgres:", "use local: or none:")
-}
-
 // bell is, without another one named, inside the process: see watch.
 func (sqliteDatabase) bell() (daybook.Bell, error) { return local.New(), nil }
 
 // bell is the database itself: its NOTIFY.
-func (d postgresDatabase) bell() (daybook.Bell, error) { return local.New(), nil }
+func (d postgresDatabase) bell() (daybook.Bell, error) {
+	bell, err := d.app.postgresBell(d.url)
+	if e, ok := errors.AsType[*daybook.Error](err); ok && e.Field == "bell" {
+		err = daybook.Invalid("db", "%s", e.Text)
+	}
+	return bell, err
+}
+
+func (a *app) postgresBell(url string) (daybook.Bell, error) {
+	return opened(bellpg.Open(a.base, url, bellpg.Options{Schema: a.flags.schema, Log: a.log()}))
+}

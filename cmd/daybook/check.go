@@ -15,8 +15,27 @@ import (
 
 // checkFlags say what is checked.
 type checkFlags struct {
-	full, bell, selftest bool
-	accepted             string
+	full, selftest bool
+	bell           bellFlag
+	accepted       string
+}
+
+// bellFlag is --bell of check: it asks for the bell to be read, and may name it,
+// as the flag of all other commands does.
+type bellFlag struct {
+	read bool
+	url  string
+}
+
+func (f *bellFlag) String() string { return f.url }
+func (f *bellFlag) Type() string   { return "URL" }
+
+func (f *bellFlag) Set(given string) error {
+	f.read, f.url = given != "false", ""
+	if given != "true" && given != "false" {
+		f.url = given
+	}
+	return nil
 }
 
 // checked is the answer of a check. Ids that somebody was told are accepted
@@ -36,15 +55,16 @@ func (a *app) checkCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&f.full, "full", false,
 		"walk all rows, not only live ones and what ended since the last check (default false)")
-	cmd.Flags().BoolVar(&f.bell, "bell", false,
-		"read the bell too, and note which rings lie there for nothing (default false)")
+	cmd.Flags().Var(&f.bell, "bell", "read the bell too, and note which rings lie there for nothing; --bell=URL "+
+		"names one (default false)")
+	cmd.Flags().Lookup("bell").NoOptDefVal = "true"
 	cmd.Flags().StringVar(&f.accepted, "accepted", "",
 		"file of job ids, or JSON lines with id and key, that must be in the book; - is standard input")
 	cmd.Flags().BoolVar(&f.selftest, "selftest", false,
 		"break a scratch book once per invariant, and print which fired (default false)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
-		case f.selftest && (f.full || f.bell || f.accepted != ""):
+		case f.selftest && (f.full || f.bell.read || f.accepted != ""):
 			return usage("--selftest looks at a book of its own; leave the other flags out")
 		case f.selftest:
 			return a.selftest(cmd.Context())
@@ -68,6 +88,9 @@ func (a *app) check(ctx context.Context, f checkFlags) error {
 		defer file.Close()
 		witness = file
 	}
+	if f.bell.url != "" {
+		a.flags.bell = f.bell.url
+	}
 	return a.onBook(ctx, func(ctx context.Context, book *daybook.Book) error {
 		report, err := check.Run(ctx, book, check.Options{Full: f.full})
 		if err != nil {
@@ -86,7 +109,7 @@ func (a *app) check(ctx context.Context, f checkFlags) error {
 // checkBell adds what lies in the bell. A bell that can't be read keeps nobody
 // from what the book says.
 func (a *app) checkBell(ctx context.Context, book *daybook.Book, f checkFlags, answer checked) error {
-	if !f.bell {
+	if !f.bell.read {
 		return a.showCheck(answer)
 	}
 	report, bellErr := check.Bell(ctx, book)

@@ -77,8 +77,8 @@ func (a *app) rootCommand() *cobra.Command {
 		a.demoCommand(), a.enqueueCommand(), a.workCommand(),
 		a.claimCommand(), a.renewCommand(), a.completeCommand(), a.failCommand(), a.releaseCommand(),
 		a.jobCommand(), a.effectCommand(), a.queueCommand(), a.workerCommand(), a.backlogCommand(),
-		a.inventoryCommand(), a.relayCommand(), a.reconcileCommand(), a.checkCommand(), a.schemaCommand(), a.doctorCommand(), a.pruneCommand(),
-		a.versionCommand(), a.completionCommand(),
+		a.inventoryCommand(), a.relayCommand(), a.reconcileCommand(), a.checkCommand(), a.schemaCommand(),
+		a.doctorCommand(), a.pruneCommand(), a.versionCommand(), a.completionCommand(),
 	)
 	addLater(root)
 	for _, c := range root.Commands() {

@@ -55,6 +55,8 @@ func testCheckBell(t *testing.T, c *cli) {
 	if got.Violations != 0 || got.Bell == nil || got.Bell.Read != 0 {
 		t.Errorf("got %+v, want a bell without rings", got)
 	}
+	c.json(statusDone, &got, "check", "--bell=none:")
+	c.want(statusUsage, "check", "--bell=what")
 	if out := c.ok("check", "--bell"); !strings.Contains(out, "rings were read from the bell") {
 		t.Errorf("got %q, want notes about the bell", out)
 	}

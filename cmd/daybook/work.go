@@ -74,7 +74,7 @@ func (f *workFlags) register(fs *pflag.FlagSet) {
 	durationVar(fs, &f.poll, "poll", daybook.PollDefault,
 		"pause between looks without a ring, jittered (10ms or more; 0 looks only when rung)")
 	fs.BoolVar(&f.drain, "drain", false, "end when nothing is eligible and nothing runs (default false)")
-	fs.BoolVar(&f.noLoops, "no-loops", false, "leave the reconciler to other processes (default false)")
+	fs.BoolVar(&f.noLoops, "no-loops", false, "leave the reconciler and the relay to other processes (default false)")
 	fs.StringVar(&f.listen, "listen", "",
 		"address for /healthz, /readyz and /metrics, like 127.0.0.1:7374 (default none)")
 }

@@ -151,8 +151,6 @@ var postgresMutants = []mutant{
 		`session = "+`, `0 < "+`, "TestStore/contract/SaveOwned"),
 	pg("rows-sure", "a row that isn't as it was read is refused", "conn.go",
 		"if s.want == anyCount || changed == s.want {", "if true {", "TestStore/contract/Save_refuses"),
-	pg("effect-ledger", "a job with an effect leaves the set of completions", "save.go",
-		"SET ledger = true WHERE", "SET ledger = ledger WHERE", "TestStore/contract/an_open_effect"),
 	pg("refusal-once", "evidence is kept once", "save.go#func (t *tx) SaveRefusals(",
 		"ON CONFLICT DO NOTHING", "ON CONFLICT (seq, generation, session, operation) DO UPDATE SET said = excluded.said",
 		"TestStore/contract"),

@@ -22,6 +22,7 @@ import (
 // in the middle of a recovery of 250 jobs: all of them finish, and each body
 // runs once per generation.
 func TestL15_ReconcilersAndARestart(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := ownServer(t, pgtest.Options{})
 	book := fresh(t, server.URL("postgres"), Options{})
 	enqueued(t, book, 250)
@@ -157,6 +158,7 @@ func TestL41_AnswersLost(t *testing.T) {
 // TestL45_ReadOnlyNode: the node becomes one that takes no writes, and one that
 // does again: the book heals without a restart, and what was to be reported is.
 func TestL45_ReadOnlyNode(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := ownServer(t, pgtest.Options{})
 	url := server.URL("postgres")
 	book := fresh(t, url, Options{})
@@ -340,6 +342,7 @@ func TestL69_HandlersUseUpTheirConnections(t *testing.T) {
 // and never answers holds nobody up for longer than the patience, and when it
 // answers again the book does too.
 func TestL73_DatabaseThatNeverAnswers(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	plain := pgtest.SharedURL(t)
 	book := fresh(t, plain, Options{})
 	behind, p := through(t, plain)

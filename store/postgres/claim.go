@@ -24,6 +24,7 @@ type claiming struct {
 	kinds       []string
 	limit       int
 	oldest      bool
+	last        bool // nothing else is to be done in the transaction
 }
 
 // ClaimSet carries out a whole claim call as one set.
@@ -50,6 +51,7 @@ func (t *tx) claim(c claiming) (answer, error) {
 	if tour := t.s.tours.begin(c.queues, t.s.opts.Now != nil); tour != nil {
 		return tour.claim(t, c)
 	}
+	c.last = c.incarnation == nil && t.begin != nil && len(t.deltas) == 0
 	return t.claimFrom(c)
 }
 
@@ -103,7 +105,7 @@ func (t *tx) askFor(c claiming, m hints) (a answer, err error) {
 		m.ends, m.ranks, m.runAts, m.seqs, m.gaps}
 	places := map[int64]int{} // of queues in the call, by number
 	var order []place
-	err = t.raw(claimJobs, args, func(row cells) error {
+	err = t.raw(claimJobs, args, c.last, func(row cells) error {
 		if a.head == nil {
 			a.head = &header{}
 			err := json.Unmarshal(row.raw[19], a.head)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -216,7 +217,8 @@ type unit struct {
 	ctx    context.Context
 	schema schema
 	sender
-	before []statement // that begin the transaction; nil when somebody else began it
+	begin  []statement // that begin the transaction; nil when somebody else began it
+	before []statement // of them, those that weren't sent yet
 	kept   []statement
 }
 
@@ -239,9 +241,17 @@ func (u *unit) later(want int64, what, query string, args ...any) {
 }
 
 // raw runs a query and reads its rows as they come in. Only our own connections
-// carry such.
-func (u *unit) raw(query string, args []any, read func(row cells) error) error {
-	_, err := u.now(statement{query: u.schema.in(query), args: args, cells: read, want: anyCount})
+// carry such. One that is last commits in the same round trip: what is said after
+// it begins a new transaction.
+func (u *unit) raw(query string, args []any, last bool, read func(row cells) error) error {
+	list := []statement{{query: u.schema.in(query), args: args, cells: read, want: anyCount}}
+	if last {
+		list = append(list, statement{query: "COMMIT", want: anyCount})
+	}
+	_, err := u.now(list...)
+	if last && err == nil {
+		u.before = u.begin
+	}
 	return err
 }
 
@@ -256,7 +266,7 @@ func (u *unit) one(query string, args ...any) (v any, err error) {
 
 // now sends what was kept back, and s.
 func (u *unit) now(s ...statement) (int64, error) {
-	list := append(append(u.before, u.kept...), s...)
+	list := slices.Concat(u.before, u.kept, s)
 	u.before, u.kept = nil, nil
 	if len(list) == 0 {
 		return 0, nil

@@ -16,6 +16,7 @@ import (
 // TestServerKilled kills the server ten times under load, as a crash does:
 // nothing that was accepted is lost, everything ends, the checker finds nothing.
 func TestServerKilled(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := ownServer(t, pgtest.Options{Durable: true})
 	book := openBook(t, server.URL("postgres"), "crash", Options{Patience: 5 * time.Second})
 	ctx, stop := context.WithCancel(t.Context())
@@ -95,6 +96,7 @@ func (a *acceptor) run(ctx context.Context) {
 // notices by itself, lifts every later generation, says so, and an owner from
 // before is fenced although its row looks untouched.
 func TestLossyFailover(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	primary := ownServer(t, pgtest.Options{})
 	book := openBook(t, primary.URL("postgres"), "daybook", Options{})
 	enqueued(t, book, 2)

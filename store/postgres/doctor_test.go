@@ -253,6 +253,7 @@ func TestDoctorOfAPlainRole(t *testing.T) {
 
 // A server where all is set for losing.
 func TestDoctorOfABadServer(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := ownServer(t, pgtest.Options{Settings: map[string]string{"synchronous_commit": "off",
 		"autovacuum": "off", "track_counts": "off", "max_prepared_transactions": "2", "max_connections": "40"}})
 	psql(t, server.URL("postgres"), "CREATE DATABASE old ENCODING 'SQL_ASCII' TEMPLATE template0")
@@ -283,6 +284,7 @@ func TestDoctorOfABadServer(t *testing.T) {
 
 // A standby's feedback holds vacuum back through its slot.
 func TestDoctorOfASlot(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := ownServer(t, pgtest.Options{})
 	s := bookAt(t, server.URL("postgres"), "slot book", Options{}).Store().(*Store)
 	examined(t, s, 0).want(t, "replication slots", LevelOK, "none")

@@ -497,11 +497,9 @@ func TestClaimSuspectsAtOnce(t *testing.T) {
 	r := daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Limit: 1}
 	second := make(chan int, 1)
 	h.write(func(t *tx) error {
-		first := r
-		first.Call = daybook.NewID()
-		got, plain, err := t.ClaimSet(h.Context(), first)
-		if err != nil || !plain || len(got.Jobs) != 1 {
-			h.Fatalf("%d jobs, plain %v, %v", len(got.Jobs), plain, err)
+		got, err := t.claimFrom(claiming{session: s.ID, call: daybook.NewID().String(), queues: r.Queues, limit: 1})
+		if err != nil || len(got.jobs) != 1 {
+			h.Fatalf("%d jobs, %v", len(got.jobs), err)
 		}
 		pid, err := t.one("SELECT pg_backend_pid()")
 		go func() {

@@ -72,7 +72,11 @@ func (s *Store) Inspect(ctx context.Context, in daybook.Inspection) (out daybook
 	}
 	for range tries {
 		err = s.look(ctx, "checking "+in.Invariant.Name, func(u *unit) error {
-			out, err = s.inspect(u, r, in)
+			if in.Together && len(in.Only) == 0 {
+				out, err = s.inspectTogether(u, in)
+			} else {
+				out, err = s.inspect(u, r, in)
+			}
 			return err
 		})
 		if stateOf(err) != stateNoTable { // a partition that was dropped between two statements
@@ -92,18 +96,23 @@ func (s *Store) inspect(u *unit, r rule, in daybook.Inspection) (out daybook.Ins
 		out.Done = out.Next == ""
 	}
 	out.Walked = int64(len(rows))
-	if len(rows) == 0 {
-		return out, nil
+	if len(rows) > 0 {
+		out.Violations, err = ask(u, r, in.Invariant.Name, rows)
 	}
+	return out, err
+}
+
+// ask asks which rows are against a rule.
+func ask(u *unit, r rule, name string, rows []string) (found []daybook.Violation, err error) {
 	err = glance(u, ofPart+r.query, []any{rows}, func(row []any) error {
 		if r.wrong == nil || r.wrong(row[3:]) {
 			at := text(row[0])
-			out.Violations = append(out.Violations, daybook.Violation{Invariant: in.Invariant.Name,
-				Subject: subject(row[1], at), Detail: printable(text(row[2])), At: at})
+			found = append(found, daybook.Violation{Invariant: name, Subject: subject(row[1], at),
+				Detail: printable(text(row[2])), At: at})
 		}
 		return nil
 	})
-	return out, err
+	return found, err
 }
 
 // Known tells which ids the book has a job of.

@@ -248,7 +248,8 @@ func TestIndexOfALargeTableIsBuiltAhead(t *testing.T) {
 		if status.Version != Version || !strings.Contains(strings.Join(told, "\n"), "outbox_ring") {
 			t.Errorf("version %d, told %q", status.Version, told)
 		}
-		valid := psql(t, url, s.schema.in("SELECT indisvalid FROM pg_index WHERE indexrelid = 'daybook.outbox_ring'::regclass"))
+		valid := psql(t, url, s.schema.in(`SELECT indisvalid FROM pg_index
+			WHERE indexrelid = 'daybook.outbox_ring'::regclass`))
 		if strings.TrimSpace(valid) != "t" {
 			t.Errorf("the index is valid: %s", valid)
 		}

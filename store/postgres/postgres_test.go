@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	flags "flag"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,10 +20,23 @@ func TestStore(t *testing.T) { conform(t, pgtest.SharedURL(t)) }
 // conform holds the store to its contract on a server. The server runs already:
 // parts of the suite run in a bubble of virtual time, where none can be started.
 func conform(t *testing.T, url string) {
+	fewWalks(t)
 	storetest.Run(t, func(t *testing.T, o storetest.Options) *daybook.Book {
 		return openBook(t, url, bookName(o.Path), Options{Now: o.Now, Fault: o.Fault,
 			Book: daybook.Options{Hook: o.Hook, Bell: o.Bell}})
 	})
+}
+
+// fewWalks bounds the model's random walks, each of which is on a book of its
+// own: a fifth of the usual number, unless the run says how many
+// (-rapid.checks=1000) or is one of make test-matrix, which takes its time.
+func fewWalks(t *testing.T) {
+	t.Helper()
+	said := os.Getenv("DAYBOOK_TEST_MODES") != "" || os.Getenv("RAPID_CHECKS") != ""
+	flags.Visit(func(f *flags.Flag) { said = said || f.Name == "rapid.checks" })
+	if !said {
+		ok(t, flags.Set("rapid.checks", "20"))
+	}
 }
 
 // bookName is the schema for a path of the suite; no path is a new one.

@@ -47,7 +47,8 @@ func TestL60_UpgradeUnderLoad(t *testing.T) {
 	book := fresh(t, url, Options{})
 	store := book.Store().(*Store)
 	later := Version + 1
-	next := fstest.MapFS{fmt.Sprintf("sql/%03d_later.sql", later): {Data: []byte("ALTER TABLE daybook.job ADD COLUMN later int;\n")}}
+	next := fstest.MapFS{fmt.Sprintf("sql/%03d_later.sql", later): {
+		Data: []byte("ALTER TABLE daybook.job ADD COLUMN later int;\n")}}
 	for _, name := range append(versions(), "sql/functions_clock.sql") {
 		text, err := fs.ReadFile(scripts, name)
 		ok(t, err)

@@ -83,6 +83,7 @@ func TestClaimTx(t *testing.T) {
 // TestClaimTxHolds: while the transaction runs, a person's write answers busy
 // and the reconciler passes the claim by.
 func TestClaimTxHolds(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	book := fresh(t, pgtest.SharedURL(t), Options{})
 	enqueued(t, book, 2)
 	jobs := claimed(t, book, session(t, book, time.Second), 2)

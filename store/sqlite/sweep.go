@@ -83,8 +83,8 @@ var foldSums, addSums = func() (from, to string) {
 		sums[i] = "sum(" + name + ")"
 		sets[i] = name + " = " + name + " + excluded." + name
 	}
-	return "INSERT INTO sums (queue, " + countColumns + ") SELECT queue, " + strings.Join(sums, ", ") + " FROM outbox WHERE ",
-		" GROUP BY queue ON CONFLICT (queue) DO UPDATE SET " + strings.Join(sets, ", ")
+	from = "INSERT INTO sums (queue, " + countColumns + ") SELECT queue, " + strings.Join(sums, ", ")
+	return from + " FROM outbox WHERE ", " GROUP BY queue ON CONFLICT (queue) DO UPDATE SET " + strings.Join(sets, ", ")
 }()
 
 const upTo = "n <= ? AND at <= ?"
@@ -99,7 +99,8 @@ var keepRings = "INSERT INTO outbox (queue, at, ring, " + countColumns + ") SELE
 // transaction, so that sums and rest always add up. With rings it looks at more
 // rows than can stay for them, so that it gets on however many queues there are.
 func (t *tx) foldCounts(cutoff daybook.Time, limit int, rings bool) (int, error) {
-	const last = "SELECT max(n) FROM (SELECT n FROM outbox WHERE at <= ? ORDER BY n LIMIT ? + ? * (SELECT 2 * count(*) FROM queue))"
+	const last = `SELECT max(n) FROM (SELECT n FROM outbox WHERE at <= ? ORDER BY n
+		LIMIT ? + ? * (SELECT 2 * count(*) FROM queue))`
 	through, err := one(t.q, last, int64(cutoff), int64(limit), flag(rings))
 	if err != nil || through == nil {
 		return 0, err

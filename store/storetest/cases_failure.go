@@ -116,27 +116,38 @@ func retryCurve(w *world) {
 	}
 }
 
-// endlessSnooze (riverqueue/river #972): ten thousand snoozes leave a row of
-// fixed size, and their number is kept.
+// endlessSnooze (riverqueue/river #972): ten thousand snoozes, by several jobs
+// side by side, leave rows of fixed size, and their number is kept.
 func endlessSnooze(w *world) {
-	const snoozes = 10_000
-	id := w.enqueue(daybook.Request{})
+	const side, snoozes = 20, 500
+	ids := w.many(side)
 	s := w.session("w")
 	for range snoozes {
-		_, err := w.book.Release(w.ctx, id, owner(w.claimed(s)), time.Millisecond)
+		var outcomes []daybook.Outcome
+		for _, j := range w.claim(s, side) {
+			outcomes = append(outcomes, daybook.Outcome{Job: j.ID, Owner: owner(j), Kind: daybook.OutcomeReleased,
+				In: time.Millisecond})
+		}
+		same(w, "claimed", len(outcomes), side)
+		answers, err := w.book.Finish(w.ctx, outcomes)
 		w.ok(err)
+		for _, a := range answers {
+			w.ok(a.Err)
+		}
 		w.clock.advance(time.Millisecond)
 	}
-	attempts := w.attempts(id)
-	same(w, "rows", len(attempts), 2)
-	same(w, "attempts kept", attempts[0].Attempts()+attempts[1].Attempts(), snoozes)
-	j := w.stands(id, daybook.Waiting)
-	same(w, "generation", j.Generation, snoozes)
-	same(w, "failures", j.Failures, 0)
-	events, err := w.book.Timeline(w.ctx, id)
-	w.ok(err)
-	if len(events) > 10 {
-		w.Errorf("the timeline has %d lines", len(events))
+	for _, id := range ids {
+		attempts := w.attempts(id)
+		same(w, "rows", len(attempts), 2)
+		same(w, "attempts kept", attempts[0].Attempts()+attempts[1].Attempts(), snoozes)
+		j := w.stands(id, daybook.Waiting)
+		same(w, "generation", j.Generation, snoozes)
+		same(w, "failures", j.Failures, 0)
+		events, err := w.book.Timeline(w.ctx, id)
+		w.ok(err)
+		if len(events) > 10 {
+			w.Errorf("the timeline has %d lines", len(events))
+		}
 	}
 }
 

@@ -287,9 +287,10 @@ func ringFromThePast(w *world) {
 	stop := of.loop(relay.Options{Every: time.Millisecond})
 	for n := range 5 {
 		queue := fmt.Sprint("q", n)
-		w.enqueue(daybook.Request{Queue: queue})
-		w.eventually("rung: "+queue, func() bool { return slices.Contains(bell.taken(), queue) })
 		w.clock.advance(-time.Hour)
+		w.enqueue(daybook.Request{Queue: queue})
+		w.clock.advance(time.Hour)
+		w.eventually("rung: "+queue, func() bool { return slices.Contains(bell.taken(), queue) })
 	}
 	stop()
 }
