@@ -160,9 +160,6 @@ func (b *Bell) Close() error {
 		b.end()
 		b.link.HangUp()
 		b.work.Wait()
-		if nc := b.client.Load(); nc != nil {
-			nc.Close()
-		}
 	})
 	return nil
 }

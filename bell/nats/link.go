@@ -29,15 +29,15 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 	return raw, nil
 }
 
-// connect makes the client, which from then on connects by itself.
+// connect makes the client, which from then on connects by itself, until the
+// bell is closed.
 func (b *Bell) connect() {
 	var pause ring.Pause
 	for b.life.Err() == nil {
 		nc, err := natsgo.Connect(strings.Join(b.target.servers, ","), b.clientOptions()...)
 		if err == nil {
-			if b.life.Err() != nil {
-				nc.Close()
-			}
+			<-b.life.Done()
+			nc.Close()
 			return
 		}
 		b.down(err)

@@ -46,7 +46,8 @@ type target struct {
 	creds     string // a file of credentials
 }
 
-const urlWanted = "wants nats://[user:password@]host[:port][,nats://…][?jetstream=1][&creds=FILE], or tls://… or wss://…"
+const urlWanted = "wants nats://[user:password@]host[:port][,nats://…][?jetstream=1][&creds=FILE], " +
+	"or tls://… or wss://…"
 
 // parse reads a URL, or several with commas between. No error shows what stands
 // in it: there may be a password.

@@ -12,8 +12,13 @@ import (
 	"github.com/daybookdev/daybook/internal/ring"
 )
 
-// errDeaf is the end of a connection that passes nothing.
-var errDeaf = errors.New("what this end rings doesn't come back")
+var (
+	// errDeaf is the end of a connection that passes nothing.
+	errDeaf = errors.New("what this end rings doesn't come back")
+	// errPaused is the end of a process's long sleep: rings that came meanwhile
+	// were seen to by others.
+	errPaused = errors.New("this process was stopped for a while")
+)
 
 // listen hears rings while anybody listens, until the bell is closed.
 func (b *Bell) listen() {
@@ -189,6 +194,9 @@ func (s *session) serve(ctx context.Context) error {
 		}
 		wait.Stop()
 		s.passed.Store(c.passed)
+		if now.Sub(next) > max(s.bound(), time.Second) {
+			return errPaused
+		}
 	}
 }
 

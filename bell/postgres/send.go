@@ -21,7 +21,12 @@ import (
 type sender struct {
 	*Bell
 	conn *pgconn.PgConn
+	used time.Time // when it last carried something
 }
+
+// idleMost is how long a connection may lie idle: routers forget such, and
+// finding that out takes longer than another one.
+const idleMost = 2 * time.Minute
 
 // notifyStatement notifies of any number of texts, in one transaction. Whether
 // that one outlives a crash of the server doesn't matter, so its commit waits for
@@ -63,16 +68,13 @@ func (s *sender) send(ctx context.Context, rings []daybook.Ring) error {
 	}
 	err := s.notify(ctx, texts)
 	s.note(control, pings, err)
-	if err != nil {
-		return err
-	}
-	if s.failing.Swap(false) {
-		s.log.Info("the bell takes rings again", "bell", s.where)
-	}
-	if pings > 0 {
+	if pings > 0 && s.conn != nil { // about once an echo, and when it is full too
 		s.lookAtQueue(ctx)
 	}
-	return nil
+	if err == nil && s.failing.Swap(false) {
+		s.log.Info("the bell takes rings again", "bell", s.where)
+	}
+	return err
 }
 
 // note says what became of the ends' own messages.
@@ -122,6 +124,10 @@ func (s *sender) notify(ctx context.Context, texts []string) (err error) {
 func (s *sender) try(ctx context.Context, texts []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if s.conn != nil && time.Since(s.used) > idleMost {
+		s.close()
+	}
+	s.used = time.Now()
 	if s.conn == nil || s.conn.IsClosed() {
 		conn, err := pgconn.ConnectConfig(ctx, s.config.Copy())
 		if err != nil {

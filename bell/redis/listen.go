@@ -16,6 +16,7 @@ import (
 
 // listen hears rings while anybody listens, until the bell is closed.
 func (b *Bell) listen() {
+	defer close(b.ended)
 	var pause ring.Pause
 	lost := false
 	for n := 0; ; {
@@ -23,7 +24,7 @@ func (b *Bell) listen() {
 			select {
 			case <-b.changed:
 				continue
-			case <-b.ctx.Done():
+			case <-b.closing:
 				return
 			}
 		}

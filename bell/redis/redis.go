@@ -82,10 +82,12 @@ type Bell struct {
 	echoAt     atomic.Pointer[time.Time]
 	failing    atomic.Bool // the last batch of rings failed
 
-	once   sync.Once
-	ctx    context.Context
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	once    sync.Once
+	closing chan struct{}
+	ended   chan struct{} // closed when the listening is over
+	ctx     context.Context
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
 }
 
 var _ daybook.Outside = (*Bell)(nil)
@@ -113,7 +115,8 @@ func Open(url string, o Options) (*Bell, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Bell{name: o.Name, where: opt.Addr, log: o.Log, echo: o.Echo, opt: *opt, ctx: ctx, cancel: cancel,
-		changed: make(chan struct{}, 1), nudge: make(chan struct{}, 1)}
+		changed: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
+		closing: make(chan struct{}), ended: make(chan struct{})}
 	b.client = b.connect(2)
 	b.ears = ring.NewEars(b.change, func(r daybook.Ring) { b.out.Ring(r) })
 	b.out = ring.NewOut(b.send, b.failed)
@@ -155,6 +158,7 @@ func (b *Bell) connect(conns int) *redis.Client {
 	opt.ContextTimeoutEnabled = true
 	opt.ReadTimeout, opt.WriteTimeout = -1, -1 // the caller's context has the time
 	opt.DialTimeout, opt.PoolTimeout = patience, patience
+	opt.ConnMaxIdleTime = 2 * time.Minute // routers forget idle ones, which takes long to find out
 	opt.DialerRetries, opt.MaxRetries = 1, -1
 	opt.DisableIdentity = true // a round trip
 	opt.Protocol = 2
@@ -203,13 +207,12 @@ func (b *Bell) Close() error {
 	b.once.Do(func() {
 		b.out.Close()
 		b.ears.Close() // a pop that waits is nudged and gives back what it got
-		late := time.AfterFunc(patience/6, b.cancel)
+		close(b.closing)
+		late := time.NewTimer(patience / 6)
 		defer late.Stop()
-		for b.connected.Load() && b.ctx.Err() == nil {
-			select {
-			case <-b.ctx.Done():
-			case <-time.After(time.Millisecond):
-			}
+		select {
+		case <-b.ended:
+		case <-late.C: // the server doesn't answer
 		}
 		b.cancel()
 		b.done.Wait()

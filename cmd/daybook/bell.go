@@ -10,6 +10,7 @@ import (
 	"github.com/daybookdev/daybook/bell/local"
 	"github.com/daybookdev/daybook/bell/nats"
 	bellpg "github.com/daybookdev/daybook/bell/postgres"
+	"github.com/daybookdev/daybook/bell/rabbitmq"
 	"github.com/daybookdev/daybook/bell/redis"
 )
 
@@ -63,7 +64,7 @@ func (a *app) broker(scheme, given string) (daybook.Bell, error) {
 	case "nats", "tls", "wss":
 		return opened(nats.Open(at, nats.Options{Name: name, Log: log}))
 	}
-	return nil, notYet("--bell "+scheme+":", "use local: or none:")
+	return opened(rabbitmq.Open(at, rabbitmq.Options{Name: name, Log: log}))
 }
 
 // opened keeps a nil bell of one type from becoming a bell that isn't nil.
@@ -85,8 +86,8 @@ func nameOf(given string) (rest, name string, err error) {
 		return "", "", usage("--bell has settings behind the ? that can't be read; write NAME=VALUE, with & between them")
 	}
 	if name = values.Get("name"); name != "" {
-		if err := daybook.CheckName("bell", name); err != nil {
-			return "", "", err
+		if err := daybook.CheckName("name", name); err != nil {
+			return "", "", usage("--bell has a setting that can't be; %s", err)
 		}
 	}
 	if values.Del("name"); len(values) > 0 {

@@ -61,7 +61,7 @@ var ErrRefused = errors.New("refused for good")
 // bounded time without. failed may be nil.
 func NewOut(send func(context.Context, []daybook.Ring) error, failed func(rings int, err error)) *Out {
 	ctx, cancel := context.WithCancel(context.Background())
-	o := &Out{send: send, failed: failed, pause: Pause{Most: time.Second}, pending: map[string]daybook.Ring{},
+	o := &Out{send: send, failed: failed, pause: Pause{Most: 2 * time.Second}, pending: map[string]daybook.Ring{},
 		wake: make(chan struct{}, 1), ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	go o.run()
 	return o

@@ -511,6 +511,7 @@ func TestInspectPlans(t *testing.T) {
 		if _, err := s.pool.Exec(t.Context(), believes, args...); err != nil {
 			t.Fatal(err)
 		}
+		s.explainChunk(t, believes, "sieve", ofPart+sieve, []any{[]string{"1", "2"}})
 		for name, r := range rules {
 			if r.rows > chunkRows {
 				continue // it adds up

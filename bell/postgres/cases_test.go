@@ -1,0 +1,311 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/pgtest"
+	store "github.com/daybookdev/daybook/store/postgres"
+)
+
+const patient = 30 * time.Second
+
+// soon waits until done, and fails the test when that takes too long.
+func soon(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	look, late := time.NewTicker(2*time.Millisecond), time.After(patient)
+	defer look.Stop()
+	for !done() {
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatalf("%s: not within %s", what, patient)
+		}
+	}
+}
+
+// text is a log that can be read while it is written.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *text) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *text) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// listening listens and counts what is heard, by queue, and waits until it is
+// connected.
+func listening(t *testing.T, b *Bell, queues ...string) func(queue string) int {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	rings, err := b.Listen(ctx, queues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	heard := map[string]int{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for r := range rings {
+			mu.Lock()
+			heard[r.Queue]++
+			mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	soon(t, "listening", func() bool { return b.Stats().Listening })
+	return func(queue string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return heard[queue]
+	}
+}
+
+func closing(t *testing.T, b *Bell) *Bell {
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// bookWith opens a fresh book that rings this bell.
+func bookWith(t *testing.T, url string, bell daybook.Bell) *daybook.Book {
+	t.Helper()
+	if _, err := store.Up(t.Context(), url, store.Options{}, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	book, err := store.Open(t.Context(), url, store.Options{Book: daybook.Options{Bell: bell}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { book.Close() })
+	return book
+}
+
+// snoop listens like psql does and returns every text that passes.
+func snoop(t *testing.T, url, channel string) func() []string {
+	t.Helper()
+	config, err := pgconn.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var texts []string
+	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) {
+		mu.Lock()
+		defer mu.Unlock()
+		texts = append(texts, n.Payload)
+	}
+	conn, err := pgconn.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.ExecParams(t.Context(), `LISTEN "`+channel+`"`, nil, nil, nil, nil).Read().Err; err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for conn.WaitForNotification(ctx) == nil {
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done; conn.Close(context.Background()) })
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), texts...)
+	}
+}
+
+// L27: args of any size are accepted, and what goes through NOTIFY stays small.
+func TestL27LargeArgs(t *testing.T) {
+	if !wanted(t) {
+		return
+	}
+	url := pgtest.Database(t)
+	bell := closing(t, open(t, url, Options{}))
+	book := bookWith(t, url, bell)
+	seen := snoop(t, url, channelOf(SchemaDefault))
+	large := json.RawMessage(`"` + strings.Repeat("x", daybook.ArgsMax-2) + `"`)
+	queue := strings.Repeat("q", daybook.NameMax)
+	for n, args := range []json.RawMessage{json.RawMessage(`1`), large} {
+		_, err := book.Enqueue(t.Context(), daybook.Request{Queue: queue, Kind: "k", Args: args})
+		if err != nil {
+			t.Fatalf("%d bytes of args: %v", len(args), err)
+		}
+		bell.Ring(t.Context(), queue)
+		soon(t, "a ring", func() bool { return len(seen()) > n })
+	}
+	size := len(seen()[0])
+	for _, text := range seen() {
+		if len(text) != size || size > textMax {
+			t.Errorf("a ring of %d bytes after one of %d, want the same and at most %d", len(text), size, textMax)
+		}
+	}
+}
+
+// L42: the listener's packets vanish. The echo finds that, it listens anew, and
+// looks at once at what it may have missed.
+func TestL42Blackhole(t *testing.T) {
+	if !wanted(t) {
+		return
+	}
+	server, schema := pgtest.Shared(t), fmt.Sprintf("place-%d", placesUsed.Add(1))
+	line := through(t, server)
+	const echo = 500 * time.Millisecond
+	listener := closing(t, open(t, throughURL(t, server, line), Options{Schema: schema, Echo: echo}))
+	heard := listening(t, listener, "mail")
+	ringer := closing(t, open(t, server.URL("postgres"), Options{Schema: schema}))
+	ringer.Ring(t.Context(), "mail")
+	soon(t, "a ring", func() bool { return heard("mail") == 1 })
+	before, caughtUp := listener.Stats(), heard("")
+
+	line.Freeze()
+	ringer.Ring(t.Context(), "mail") // into the hole
+	soon(t, "a catch-up ring", func() bool { return heard("") > caughtUp })
+	after := listener.Stats()
+	if after.Reconnects != before.Reconnects+1 {
+		t.Errorf("%d reconnects, want one more than %d", after.Reconnects, before.Reconnects)
+	}
+	ringer.Ring(t.Context(), "mail")
+	soon(t, "a ring after it", func() bool { return heard("mail") >= 2 })
+	soon(t, "an echo after it", func() bool { return listener.Stats().EchoAt.After(before.EchoAt) })
+}
+
+// L44: somebody listens and never reads, so that NOTIFY's queue fills. Jobs are
+// accepted all the same, and the log says why nothing rings.
+func TestL44FullQueue(t *testing.T) {
+	if !wanted(t) {
+		return
+	}
+	settings := map[string]string{}
+	probe := pgtest.Shared(t)
+	small := psql(t, probe, "SELECT count(*) FROM pg_settings WHERE name = 'max_notify_queue_pages'") == "1"
+	if small { // from PostgreSQL 17 on; before, it takes 8 GB
+		settings["max_notify_queue_pages"] = "64"
+	}
+	server, err := pgtest.Start(pgtest.Options{Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Stop() })
+	url := server.URL("postgres")
+	var log text
+	bell := open(t, url, Options{Echo: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if !small {
+		bell.much = 1e-6
+	}
+	closing(t, bell)
+	book := bookWith(t, url, bell)
+
+	stuck, err := pgconn.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stuck.Close(context.Background())
+	for _, sql := range []string{`LISTEN anything`, `BEGIN`, `SELECT 1`} {
+		if err := stuck.ExecParams(t.Context(), sql, nil, nil, nil, nil).Read().Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	listening(t, bell, "mail")
+	rings := make([]daybook.Ring, 1000)
+	for i := range rings {
+		rings[i].Queue = fmt.Sprintf("%0*d", daybook.NameMax, i)
+	}
+	var full error
+	for range 20 {
+		if err := bell.Publish(t.Context(), rings); err != nil {
+			full = err
+		}
+	}
+	if small && full == nil {
+		t.Fatal("the queue never filled, so that this shows nothing")
+	}
+	soon(t, "a warning", func() bool { return strings.Contains(log.String(), "queue fills") })
+	for n := range 20 {
+		request := daybook.Request{Queue: "mail", Kind: "k", Args: json.RawMessage(fmt.Sprint(n))}
+		if _, err := book.Enqueue(t.Context(), request); err != nil {
+			t.Fatalf("an enqueue while NOTIFY's queue is full: %v", err)
+		}
+	}
+	if small && (!strings.Contains(full.Error(), "queue") || !strings.Contains(log.String(), "pg_stat_activity")) {
+		t.Errorf("a full queue is told as %q and logged as\n%s", full, log.String())
+	}
+}
+
+// Behind PgBouncer in transaction mode nothing is heard, and the log says so.
+func TestTransactionPooling(t *testing.T) {
+	if !wanted(t) {
+		return
+	}
+	server := pgtest.Shared(t)
+	bouncer := pgtest.NewBouncer(t, server, nil)
+	var log text
+	bell := closing(t, open(t, bouncer.URL("postgres"), Options{Schema: "pooled", Echo: 100 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(&log, nil))}))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	rings, err := bell.Listen(ctx, []string{"mail"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for range rings {
+		}
+	}()
+	soon(t, "a line about the pooler", func() bool { return strings.Contains(log.String(), "PgBouncer") })
+	if bell.Stats().Listening {
+		t.Error("the bell says that it listens")
+	}
+	if n := strings.Count(log.String(), "PgBouncer"); n != 1 {
+		t.Errorf("%d lines about the pooler, want one", n)
+	}
+	if err := bell.Publish(t.Context(), []daybook.Ring{{Queue: "mail"}}); err != nil {
+		t.Errorf("ringing works through a pooler, and here: %v", err)
+	}
+}
+
+// What is wrong with a URL is said without its password.
+func TestWrongURL(t *testing.T) {
+	for _, url := range []string{"", "postgres://u:hunter2@host:port/db", "redis://u:hunter2@host", "hunter2",
+		"postgres://u:hunter2@host/db?sslmode=nonsense", "postgres://u:hunter2@[::1/db"} {
+		_, err := Open(t.Context(), url, Options{})
+		if daybook.CodeOf(err) != daybook.CodeInvalid || strings.Contains(fmt.Sprint(err), "hunter2") {
+			t.Errorf("Open(%q): %v, want invalid without the password", url, err)
+		}
+	}
+	for _, o := range []Options{{Schema: strings.Repeat("s", 64)}, {Echo: -1}} {
+		if _, err := Open(t.Context(), "postgres://u@host/db", o); daybook.CodeOf(err) != daybook.CodeInvalid {
+			t.Errorf("Open with %+v: %v, want invalid", o, err)
+		}
+	}
+	b, err := Open(t.Context(), "postgres://u@127.0.0.1:1/db?pool_max_conns=7&default_query_exec_mode=exec",
+		Options{Schema: strings.Repeat("é", 31)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b.channel) > nameMax || len(b.config.RuntimeParams) != 1 {
+		t.Errorf("channel %q, settings %v", b.channel, b.config.RuntimeParams)
+	}
+	b.Close()
+}
