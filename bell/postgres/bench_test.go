@@ -33,11 +33,9 @@ func BenchmarkRing(b *testing.B) {
 						}
 					}
 				}()
-				for !bell.Stats().Listening {
-					time.Sleep(time.Millisecond)
-				}
+				soon(b, "listening", func() bool { return bell.Stats().Listening })
 			}
-			time.Sleep(time.Second)
+			<-time.After(time.Second) // they know each other
 			ringer, err := Open(b.Context(), url, Options{Schema: schema})
 			if err != nil {
 				b.Fatal(err)

@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,17 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/internal/pgtest"
-	store "github.com/daybookdev/daybook/store/postgres"
 )
 
 const patient = 30 * time.Second
 
 // soon waits until done, and fails the test when that takes too long.
-func soon(t *testing.T, what string, done func() bool) {
+func soon(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	look, late := time.NewTicker(2*time.Millisecond), time.After(patient)
 	defer look.Stop()
@@ -86,83 +82,6 @@ func closing(t *testing.T, b *Bell) *Bell {
 	return b
 }
 
-// bookWith opens a fresh book that rings this bell.
-func bookWith(t *testing.T, url string, bell daybook.Bell) *daybook.Book {
-	t.Helper()
-	if _, err := store.Up(t.Context(), url, store.Options{}, func(string) {}); err != nil {
-		t.Fatal(err)
-	}
-	book, err := store.Open(t.Context(), url, store.Options{Book: daybook.Options{Bell: bell}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { book.Close() })
-	return book
-}
-
-// snoop listens like psql does and returns every text that passes.
-func snoop(t *testing.T, url, channel string) func() []string {
-	t.Helper()
-	config, err := pgconn.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	var texts []string
-	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) {
-		mu.Lock()
-		defer mu.Unlock()
-		texts = append(texts, n.Payload)
-	}
-	conn, err := pgconn.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.ExecParams(t.Context(), `LISTEN "`+channel+`"`, nil, nil, nil, nil).Read().Err; err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for conn.WaitForNotification(ctx) == nil {
-		}
-	}()
-	t.Cleanup(func() { stop(); <-done; conn.Close(context.Background()) })
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return append([]string(nil), texts...)
-	}
-}
-
-// L27: args of any size are accepted, and what goes through NOTIFY stays small.
-func TestL27LargeArgs(t *testing.T) {
-	if !wanted(t) {
-		return
-	}
-	url := pgtest.Database(t)
-	bell := closing(t, open(t, url, Options{}))
-	book := bookWith(t, url, bell)
-	seen := snoop(t, url, channelOf(SchemaDefault))
-	large := json.RawMessage(`"` + strings.Repeat("x", daybook.ArgsMax-2) + `"`)
-	queue := strings.Repeat("q", daybook.NameMax)
-	for n, args := range []json.RawMessage{json.RawMessage(`1`), large} {
-		_, err := book.Enqueue(t.Context(), daybook.Request{Queue: queue, Kind: "k", Args: args})
-		if err != nil {
-			t.Fatalf("%d bytes of args: %v", len(args), err)
-		}
-		bell.Ring(t.Context(), queue)
-		soon(t, "a ring", func() bool { return len(seen()) > n })
-	}
-	size := len(seen()[0])
-	for _, text := range seen() {
-		if len(text) != size || size > textMax {
-			t.Errorf("a ring of %d bytes after one of %d, want the same and at most %d", len(text), size, textMax)
-		}
-	}
-}
-
 // L42: the listener's packets vanish. The echo finds that, it listens anew, and
 // looks at once at what it may have missed.
 func TestL42Blackhole(t *testing.T) {
@@ -189,68 +108,6 @@ func TestL42Blackhole(t *testing.T) {
 	ringer.Ring(t.Context(), "mail")
 	soon(t, "a ring after it", func() bool { return heard("mail") >= 2 })
 	soon(t, "an echo after it", func() bool { return listener.Stats().EchoAt.After(before.EchoAt) })
-}
-
-// L44: somebody listens and never reads, so that NOTIFY's queue fills. Jobs are
-// accepted all the same, and the log says why nothing rings.
-func TestL44FullQueue(t *testing.T) {
-	if !wanted(t) {
-		return
-	}
-	settings := map[string]string{}
-	probe := pgtest.Shared(t)
-	small := psql(t, probe, "SELECT count(*) FROM pg_settings WHERE name = 'max_notify_queue_pages'") == "1"
-	if small { // from PostgreSQL 17 on; before, it takes 8 GB
-		settings["max_notify_queue_pages"] = "64"
-	}
-	server, err := pgtest.Start(pgtest.Options{Settings: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Stop() })
-	url := server.URL("postgres")
-	var log text
-	bell := open(t, url, Options{Echo: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if !small {
-		bell.much = 1e-6
-	}
-	closing(t, bell)
-	book := bookWith(t, url, bell)
-
-	stuck, err := pgconn.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stuck.Close(context.Background())
-	for _, sql := range []string{`LISTEN anything`, `BEGIN`, `SELECT 1`} {
-		if err := stuck.ExecParams(t.Context(), sql, nil, nil, nil, nil).Read().Err; err != nil {
-			t.Fatal(err)
-		}
-	}
-	listening(t, bell, "mail")
-	rings := make([]daybook.Ring, 1000)
-	for i := range rings {
-		rings[i].Queue = fmt.Sprintf("%0*d", daybook.NameMax, i)
-	}
-	var full error
-	for range 20 {
-		if err := bell.Publish(t.Context(), rings); err != nil {
-			full = err
-		}
-	}
-	if small && full == nil {
-		t.Fatal("the queue never filled, so that this shows nothing")
-	}
-	soon(t, "a warning", func() bool { return strings.Contains(log.String(), "queue fills") })
-	for n := range 20 {
-		request := daybook.Request{Queue: "mail", Kind: "k", Args: json.RawMessage(fmt.Sprint(n))}
-		if _, err := book.Enqueue(t.Context(), request); err != nil {
-			t.Fatalf("an enqueue while NOTIFY's queue is full: %v", err)
-		}
-	}
-	if small && (!strings.Contains(full.Error(), "queue") || !strings.Contains(log.String(), "pg_stat_activity")) {
-		t.Errorf("a full queue is told as %q and logged as\n%s", full, log.String())
-	}
 }
 
 // Behind PgBouncer in transaction mode nothing is heard, and the log says so.

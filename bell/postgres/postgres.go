@@ -136,7 +136,7 @@ func newBell(config *pgconn.Config, o Options) *Bell {
 // parse reads a URL, and leaves out what is for pools.
 func parse(url string) (*pgconn.Config, error) {
 	config, err := pgconn.ParseConfig(url)
-	if err != nil || !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+	if err != nil || url == "" {
 		// What the driver says of a wrong URL may hold the whole of it, and so a password.
 		return nil, daybook.Invalid("bell", "is not a PostgreSQL URL like postgres://user@host/database")
 	}

@@ -32,11 +32,9 @@ func BenchmarkRing(b *testing.B) {
 						}
 					}
 				}()
-				for !bell.Stats().Listening {
-					time.Sleep(time.Millisecond)
-				}
+				soon(b, "listening", func() bool { return bell.Stats().Listening })
 			}
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			ringer, err := Open(url, Options{})
 			if err != nil {
 				b.Fatal(err)

@@ -209,16 +209,18 @@ func (d *drill) verdict() {
 // ended waits for the record of a run that was seen.
 func (d *drill) ended(id daybook.ID) {
 	d.Helper()
-	for end := time.Now().Add(time.Minute); ; {
+	end := time.After(time.Minute)
+	for {
 		j, err := d.book.Job(d.Context(), id)
 		must(d, err)
 		if j.State == daybook.Succeeded {
 			return
 		}
-		if time.Now().After(end) {
+		select {
+		case <-end:
 			d.Fatalf("job %s is %s", id, j.State)
+		case <-time.After(10 * time.Millisecond):
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -61,7 +61,7 @@ func (d *drill) parts(n int, do func(part int)) {
 	d.enqueue(batch)
 	d.await()
 	for part := range n {
-		time.Sleep(rest)
+		<-time.After(rest)
 		d.enqueue(d.n / n)
 		do(part)
 		d.await()

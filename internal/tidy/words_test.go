@@ -33,7 +33,7 @@ var bannedWords = []banned{
 	ban(`\bnack(s|ed)?\b`, "release", ""),
 	// A moved job's origin has the hash of what another system calls so, and
 	// GitHub calls a delivery's body so.
-	ban(`payload`, "args", `PayloadHash|payload_hash|json:"payload"|GitHub`),
+	ban(`payload`, "args", `PayloadHash|payload_hash|json:"payload"|GitHub|n\.Payload`),
 	ban(`\bexactly[- ]once\b`, "at least once; say where once means once", `same (database )?transaction|P10`),
 	ban(`\b(mocks?|mocked)\b`, "the real thing", `[Nn]o mocks`),
 	ban(`\b(TODO|FIXME|XXX|HACK)\b`, "an issue", ""),

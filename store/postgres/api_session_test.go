@@ -249,24 +249,29 @@ func (b *sqlBook) lose(c sqlClaim) {
 	}
 }
 
-// TestSQLEndingSession: a session that ends while a claim waits for it gets
-// nothing.
+// TestSQLEndingSession: a session that ends while a claim or a renewal waits for
+// it gets nothing.
 func TestSQLEndingSession(t *testing.T) {
 	b := newSQLBook(t)
 	c := b.claimed()
 	b.enqueue(b.conn, "'q', 'k', '{}'")
-	ends, claims := b.session(), b.session()
-	b.must(ends, "BEGIN")
-	b.must(ends, "UPDATE daybook.session SET ended_at = daybook.clock()")
-	answer := make(chan error)
-	go func() {
-		_, err := b.claim(claims, c.session, "", 1, "q")
-		answer <- err
-	}()
-	b.waitsForLock(claims)
-	b.must(ends, "COMMIT")
-	if r := b.refusal(<-answer); r.Code != stateFenced {
-		t.Errorf("got %s %s", r.Code, r.Message)
+	for what, call := range map[string]func(conn *pgx.Conn) error{
+		"a claim":   func(conn *pgx.Conn) error { _, err := b.claim(conn, c.session, "", 1, "q"); return err },
+		"a renewal": func(conn *pgx.Conn) error { _, err := b.try(conn, "SELECT daybook.renew($1)::text", c.session); return err },
+	} {
+		b.must(b.conn, "UPDATE daybook.session SET ended_at = NULL")
+		ends, waits := b.session(), b.session()
+		b.must(ends, "BEGIN")
+		b.must(ends, "UPDATE daybook.session SET ended_at = daybook.clock()")
+		answer := make(chan error, 1)
+		go func() { answer <- call(waits) }()
+		b.waitsForLock(waits)
+		b.must(ends, "COMMIT")
+		if err := <-answer; err == nil {
+			t.Errorf("%s isn't refused", what)
+		} else if r := b.refusal(err); r.Code != stateFenced {
+			t.Errorf("%s: got %s %s", what, r.Code, r.Message)
+		}
 	}
 	if _, err := b.book.RevokeLost(t.Context()); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,8 @@ func (t *tx) insertOne(n *daybook.NewJob) {
 }
 
 const insertJobs = `SELECT daybook.insert_jobs($1::bigint, $2::text[], $3::int[], $4::uuid[], $5::text[],
-	$6::text[], $7::int[], $8::bigint[], $9::bigint[], $10::bigint[], $11::int[], $12::boolean[], $13::bigint[], $14::text[])`
+	$6::text[], $7::int[], $8::bigint[], $9::bigint[], $10::bigint[], $11::int[], $12::boolean[], $13::bigint[],
+	$14::text[])`
 
 func (t *tx) insertChunk(jobs []daybook.NewJob) {
 	queues, which := queuesOf(jobs)

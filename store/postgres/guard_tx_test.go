@@ -37,6 +37,18 @@ func TestClaimTxEnds(t *testing.T) {
 	if !errors.Is(err, daybook.ErrFenced) {
 		t.Errorf("after the lease: got %v, want fenced", err)
 	}
+	for what, end := range map[string]func(tx pgx.Tx) error{
+		"commits":    func(tx pgx.Tx) error { return tx.Commit(t.Context()) },
+		"rolls back": func(tx pgx.Tx) error { return tx.Rollback(t.Context()) },
+	} {
+		err := ClaimTx(t.Context(), claimFor(book, jobs[1]), func(tx pgx.Tx) error {
+			end(tx) // and says nothing of it
+			return nil
+		})
+		if !errors.Is(err, daybook.ErrRefused) {
+			t.Errorf("a handler that %s: got %v, want refused", what, err)
+		}
+	}
 	complete(t, book, jobs[1])
 }
 

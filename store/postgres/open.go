@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/daybookdev/daybook"
-	"github.com/daybookdev/daybook/bell/local"
+	bell "github.com/daybookdev/daybook/bell/postgres"
 )
 
 // Options of a PostgreSQL book. The zero value works.
@@ -57,6 +57,7 @@ type Store struct {
 	where  string        // host, port and database, without secrets
 	marks  marks
 	tours  tours
+	bell   *bell.Bell // when nobody named another one
 	once   sync.Once
 	closed atomic.Bool
 
@@ -71,8 +72,10 @@ var (
 )
 
 // Open opens the book at a postgres:// URL, whose schema must be there (see
-// Up). Nothing keeps the book from being opened by many processes at once. The
-// caller closes the book.
+// Up). Nothing keeps the book from being opened by many processes at once. Its
+// bell, unless o names another one, is the database's own NOTIFY, on up to two
+// more connections; through a pooler that shares connections it isn't heard, and
+// work is found by polling. The caller closes the book.
 func Open(ctx context.Context, url string, o Options) (*daybook.Book, error) {
 	s, err := newStore(url, o)
 	if err != nil {
@@ -83,7 +86,12 @@ func Open(ctx context.Context, url string, o Options) (*daybook.Book, error) {
 		return nil, err
 	}
 	if o.Book.Bell == nil {
-		o.Book.Bell = local.New()
+		own, err := bell.Open(ctx, url, bell.Options{Schema: o.Schema, Log: o.Book.Log})
+		if err != nil {
+			s.Close()
+			return nil, err
+		}
+		s.bell, o.Book.Bell = own, own
 	}
 	return daybook.New(s, o.Book), nil
 }
@@ -178,6 +186,9 @@ func (s *Store) Close() error {
 		s.closed.Store(true)
 		s.pool.Close()
 		s.txs.Close()
+		if s.bell != nil {
+			s.bell.Close() // last: it says what is still to be said
+		}
 	})
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/bell/local"
 	"github.com/daybookdev/daybook/internal/pgtest"
 	"github.com/daybookdev/daybook/store/storetest"
 )
@@ -60,6 +61,9 @@ func openBook(t *testing.T, url, schema string, o Options) *daybook.Book {
 	o.Schema = schema
 	if o.Book.Log == nil {
 		o.Book.Log = quiet()
+	}
+	if o.Book.Bell == nil {
+		o.Book.Bell = local.New() // the default has connections, which no bubble sees
 	}
 	making.Lock()
 	defer making.Unlock()

@@ -132,6 +132,10 @@ func TestEnqueueTx(t *testing.T) {
 		if !errors.Is(err, daybook.ErrKeyConflict) {
 			t.Fatalf("the key with another kind: got %v", err)
 		}
+		_, err = In("nowhere").EnqueueTx(t.Context(), tx, daybook.Request{Queue: "q", Kind: "k"})
+		if daybook.CodeOf(err) != daybook.CodeInvalid {
+			t.Errorf("a schema without a book: got %v, want invalid", err)
+		}
 		_, err = in.EnqueueTx(t.Context(), tx, daybook.Request{Queue: "q", Kind: "k"}, daybook.Request{Queue: "r", Kind: "k"})
 		ok(t, err)
 		if got := claimed(t, book, session(t, book, time.Minute), 10); len(got) != 0 {

@@ -1,0 +1,268 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/brokertest"
+)
+
+const patient = 30 * time.Second
+
+// soon waits until done, and fails the test when that takes too long.
+func soon(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	look, late := time.NewTicker(2*time.Millisecond), time.After(patient)
+	defer look.Stop()
+	for !done() {
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatalf("%s: not within %s", what, patient)
+		}
+	}
+}
+
+func open(t *testing.T, url string, o Options) *Bell {
+	t.Helper()
+	b, err := Open(url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// listening listens and counts what is heard, by queue, once it is connected.
+func listening(t *testing.T, b *Bell, queues ...string) func(queue string) int {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	rings, err := b.Listen(ctx, queues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	heard := map[string]int{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for r := range rings {
+			mu.Lock()
+			heard[r.Queue]++
+			mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	soon(t, "listening", func() bool { return b.Stats().Listening })
+	return func(queue string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return heard[queue]
+	}
+}
+
+// L43: the server is killed and started again while workers listen, and rings
+// flow; what is said of it meanwhile is true.
+func TestL43ServerRestarted(t *testing.T) {
+	server := brokertest.StartRedis(t)
+	bells := make([]*Bell, 3)
+	heard := make([]func(string) int, len(bells))
+	for i := range bells {
+		bells[i] = open(t, server.URL(), Options{Echo: 200 * time.Millisecond})
+		heard[i] = listening(t, bells[i], "mail")
+	}
+	sum := func(queue string) (n int) {
+		for _, h := range heard {
+			n += h(queue)
+		}
+		return n
+	}
+	ringer := open(t, server.URL(), Options{})
+	for range 3 {
+		soon(t, "everybody listening", func() bool {
+			return bells[0].Stats().Listening && bells[1].Stats().Listening && bells[2].Stats().Listening
+		})
+		before := sum("mail")
+		ringer.Ring(t.Context(), "mail")
+		soon(t, "a ring", func() bool { return sum("mail") > before })
+		caughtUp := sum("")
+		if err := server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, "the truth", func() bool { return !bells[0].Stats().Listening })
+		ringer.Ring(t.Context(), "mail") // kept until the server is there
+		if err := server.StartAgain(); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, "a ring from before", func() bool { return sum("mail") > before+1 })
+		soon(t, "catching up", func() bool { return sum("") >= caughtUp+len(bells) })
+	}
+}
+
+// A server that is stopped for a while takes bytes and answers nothing.
+func TestServerPaused(t *testing.T) {
+	server := brokertest.StartRedis(t)
+	b := open(t, server.URL(), Options{Echo: 200 * time.Millisecond})
+	heard := listening(t, b, "mail")
+	before := b.Stats()
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the truth", func() bool { return !b.Stats().Listening })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := b.Publish(ctx, []daybook.Ring{{Queue: "mail"}}); daybook.CodeOf(err) != daybook.CodeUnavailable {
+		t.Errorf("Publish to a stopped server: %v, want unavailable", err)
+	}
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "listening", func() bool { return b.Stats().Listening && b.Stats().Reconnects > before.Reconnects })
+	b.Ring(t.Context(), "mail")
+	soon(t, "a ring", func() bool { return heard("mail") > 0 })
+}
+
+// A ring wakes one, be it a listener to its queue or to every queue.
+func TestOneOfBothKinds(t *testing.T) {
+	server := brokertest.StartRedis(t)
+	var heard []func(string) int
+	for i := range 6 {
+		var queues []string
+		if i%2 == 0 {
+			queues = []string{"mail", "video"}
+		}
+		heard = append(heard, listening(t, open(t, server.URL(), Options{}), queues...))
+	}
+	ringer := open(t, server.URL(), Options{})
+	sum := func() (n int) {
+		for _, h := range heard {
+			n += h("mail")
+		}
+		return n
+	}
+	const rings = 200
+	for n := range rings {
+		if err := ringer.Publish(t.Context(), []daybook.Ring{{Queue: "mail"}}); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, "a ring", func() bool { return sum() > n })
+	}
+	depth, err := ringer.Depth(t.Context())
+	if err != nil || len(depth) > 0 || sum() != rings {
+		t.Errorf("%d rings woke %d; %v are left (%v)", rings, sum(), depth, err)
+	}
+}
+
+// Two busy listeners hand a ring to and fro no more than now and then, and the
+// first that is free has it soon.
+func TestBusyListenersHold(t *testing.T) {
+	server := brokertest.StartRedis(t)
+	var channels []<-chan daybook.Heard
+	var bells []*Bell
+	for i := range 3 {
+		b := open(t, server.URL(), Options{})
+		ctx, stop := context.WithCancel(t.Context())
+		t.Cleanup(stop)
+		var queues []string
+		if i > 0 {
+			queues = []string{"mail"}
+		}
+		rings, err := b.Listen(ctx, queues)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first := <-rings; first.Queue != "" {
+			t.Fatalf("listening began with a ring of %q", first.Queue)
+		}
+		channels, bells = append(channels, rings), append(bells, b)
+	}
+	ringer := open(t, server.URL(), Options{})
+	id := daybook.NewID()
+	if err := ringer.Publish(t.Context(), []daybook.Ring{{Queue: "mail", Job: id}}); err != nil {
+		t.Fatal(err)
+	}
+	passed := func() (n int64) {
+		for _, b := range bells {
+			n += b.Stats().Passed
+		}
+		return n
+	}
+	soon(t, "some passing on", func() bool { return passed() >= 3 })
+	begun, from := time.Now(), passed()
+	soon(t, "more of it", func() bool { return passed() >= from+5 })
+	if took := time.Since(begun); took < 5*passesLeast {
+		t.Errorf("five times handed on within %s: busy listeners play ball with a ring", took)
+	}
+	if got := <-channels[1]; got.Queue != "mail" || got.Job != id {
+		t.Errorf("got %+v, want the ring of mail", got.Ring)
+	}
+	soon(t, "an empty bell", func() bool { d, err := ringer.Depth(t.Context()); return err == nil && len(d) == 0 })
+}
+
+// What nobody hears expires, and so does what else is there.
+func TestEverythingExpires(t *testing.T) {
+	server := brokertest.StartRedis(t)
+	b := open(t, server.URL(), Options{Name: "a b"})
+	rings := make([]daybook.Ring, 3000)
+	for i := range rings {
+		rings[i].Queue = fmt.Sprint(i)
+	}
+	if err := b.Publish(t.Context(), rings); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := b.client.Keys(t.Context(), "*").Result()
+	if err != nil || len(keys) != len(rings)+1 {
+		t.Fatalf("%d keys for %d queues: %v", len(keys), len(rings), err)
+	}
+	for _, key := range keys {
+		if ttl := b.client.TTL(t.Context(), key).Val(); ttl <= 0 || ttl > keep {
+			t.Errorf("%s is kept for %s, want %s at most", key, ttl, keep)
+		}
+	}
+	depth, err := b.Depth(t.Context())
+	if err != nil || len(depth) != len(rings) {
+		t.Errorf("Depth has %d queues: %v", len(depth), err)
+	}
+	peeked, err := b.Peek(t.Context(), 1234)
+	if err != nil || len(peeked) != 1234 {
+		t.Errorf("Peek of 1234 has %d: %v", len(peeked), err)
+	}
+}
+
+// What is wrong with a URL is said without its password.
+func TestWrongURL(t *testing.T) {
+	for _, url := range []string{"", "redis://u:hunter2@host:port", "postgres://u:hunter2@host", "hunter2",
+		"redis://u:hunter2@host/x", "redis://u:hunter2@host?what=1", "redis://u:hunter2@[::1"} {
+		_, err := Open(url, Options{})
+		if daybook.CodeOf(err) != daybook.CodeInvalid || strings.Contains(fmt.Sprint(err), "hunter2") {
+			t.Errorf("Open(%q): %v, want invalid without the password", url, err)
+		}
+	}
+	for _, o := range []Options{{Name: strings.Repeat("n", 101)}, {Echo: -1}} {
+		if _, err := Open("redis://127.0.0.1", o); daybook.CodeOf(err) != daybook.CodeInvalid {
+			t.Errorf("Open with %+v: %v, want invalid", o, err)
+		}
+	}
+}
+
+// A wrong password is told in the log of whoever runs it, and stops nothing.
+func TestWrongPassword(t *testing.T) {
+	server := brokertest.StartRedis(t)
+	if _, err := server.Do("CONFIG", "SET", "requirepass", "right"); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, "redis://:hunter2@"+server.Addr(), Options{})
+	err := b.Publish(t.Context(), []daybook.Ring{{Queue: "mail"}})
+	if daybook.CodeOf(err) != daybook.CodeUnavailable || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("Publish with a wrong password: %v, want unavailable", err)
+	}
+	right := open(t, "redis://:right@"+server.Addr(), Options{})
+	if err := right.Publish(t.Context(), []daybook.Ring{{Queue: "mail"}}); err != nil {
+		t.Errorf("Publish with the right one: %v", err)
+	}
+}
