@@ -410,7 +410,8 @@ func (b *Book) SaveSetting(ctx context.Context, name, was, value string) (saved 
 
 // Restored tells the book that its database lost commits since the given time:
 // the incarnation rises, so that every later generation is above any that was
-// handed out and forgotten.
+// handed out and forgotten. A proof of lost commits that was noted
+// (SettingBookBehind) is kept with what is told, and alarms nobody any more.
 func (b *Book) Restored(ctx context.Context, since Time, by By) (incarnation int64, err error) {
 	if err := CheckBy(by); err != nil {
 		return 0, err
@@ -424,8 +425,18 @@ func (b *Book) Restored(ctx context.Context, since Time, by By) (incarnation int
 			return err
 		}
 		incarnation++
-		note, err := json.Marshal(map[string]any{"at": tx.Now(), "since": since, "actor": by.Actor,
-			"reason": by.Reason})
+		behind, err := tx.Setting(ctx, SettingBookBehind)
+		if err != nil {
+			return err
+		}
+		said := map[string]any{"at": tx.Now(), "since": since, "actor": by.Actor, "reason": by.Reason}
+		if behind != "" {
+			said["behind"] = behind
+			if _, err := tx.SaveSetting(ctx, SettingBookBehind, behind, ""); err != nil {
+				return err
+			}
+		}
+		note, err := json.Marshal(said)
 		if err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ type Tx interface {
 	// SaveQueue pauses or resumes a queue, making it if need be.
 	SaveQueue(ctx context.Context, q Queue) error
 	// SaveSetting writes a value of the book itself where it is still was
-	// ("" for none); false when it isn't.
+	// ("" for none, and a value "" takes it away); false when it isn't.
 	SaveSetting(ctx context.Context, name, was, value string) (bool, error)
 	// Prune removes jobs with their rows, writing the end into their keys'
 	// records first, and nothing else.

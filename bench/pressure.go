@@ -62,7 +62,7 @@ type pressure struct {
 	name  string
 	least float64 // how much of the rate without it must be left; 0 is not ours
 	river bool    // River's book and not ours
-	share float64 // of the jobs; 0 is all
+	share float64 // how many times the jobs of a turn; 0 is once
 	dead  bool    // count dead rows
 	put   put
 }
@@ -87,7 +87,8 @@ func (w weights) pressures() []pressure {
 		{name: "snapshot held for " + whole(w.snapshot) + " jobs", least: 0.8, dead: true, put: holdSnapshot(w.snapshot)},
 		{name: whole(w.finished) + " finished jobs", least: 0.9, put: finish(w.finished)},
 		{name: whole(w.queues) + " queues", least: 0.8, put: spread(w.queues)},
-		{name: whole(w.idle) + " idle workers", least: 0.8, put: seat(w.idle)},
+		// A turn is to last longer than the pause between two renewals: they come in waves.
+		{name: whole(w.idle) + " idle workers", least: 0.8, share: 4, put: seat(w.idle)},
 		{name: "backlog of " + whole(w.waiting) + ", " + whole(w.scheduled) + " scheduled", least: 0.8,
 			put: pileUp(w.waiting, w.scheduled)},
 	}
@@ -131,7 +132,8 @@ func measurePressure(ctx context.Context, c config, dir string, out io.Writer) e
 }
 
 var pressureNotes = []string{
-	"each turn: preloaded jobs, a worker process of its own; what counts are nine tenths, after the first",
+	"each turn: preloaded jobs, a worker process of its own; what counts are nine tenths, after the first; with idle " +
+		"workers four times the jobs",
 	"claims: from asking for a connection to the commit; of up to 1,000 jobs each; the first: of a new process",
 	fmt.Sprintf("idle workers: in one process over %d connections, each with its session, its renewals, its polls "+
 		"and its reconciler, on a queue that has nothing", idleConns),

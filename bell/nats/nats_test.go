@@ -205,9 +205,7 @@ func TestBusyProcessStepsAside(t *testing.T) {
 		t.Errorf("the busy process heard %d rings and passed %d on, want 1", got.Heard, got.Passed)
 	}
 	must(t, free.Close())
-	if r := <-deaf; r.Queue != "" { // told to look at everything when it connected
-		t.Logf("first: %q", r.Queue)
-	}
+	<-deaf // what was left for it
 	soon(t, "it competes again when it is free", func() bool {
 		ringer.Ring(t.Context(), "mail")
 		select {

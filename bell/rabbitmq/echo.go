@@ -47,17 +47,16 @@ func (b *Bell) sendEcho(token int) error {
 	return s.echoes.ch.Publish("", s.echoes.queue, false, false, amqp.Publishing{Body: []byte(strconv.Itoa(token))})
 }
 
-// echoDue is false for a server that takes nothing just now: it said so, so it
-// is there.
 func (b *Bell) echoDue() (epoch int, due bool) {
 	s := b.current()
-	if s == nil || s.blocked.Load() {
+	if s == nil {
 		return 0, false
 	}
 	return s.epoch, true
 }
 
-// silent ends a connection that answers nothing.
+// silent ends a connection that answers nothing. A server that said that it takes
+// nothing just now is there.
 func (b *Bell) silent(epoch int) {
 	if s := b.current(); s != nil && s.epoch == epoch && !s.blocked.Load() {
 		b.down(errSilent)

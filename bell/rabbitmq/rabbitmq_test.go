@@ -383,6 +383,9 @@ func TestServerShortOfMemory(t *testing.T) {
 	for range 10_000 {
 		ringer.Ring(t.Context(), "mail")
 	}
+	soon(t, "echoes stay out for longer than a server that is there may take", func() bool {
+		return time.Since(ringer.Stats().EchoAt) > 2*ringer.asked.Patience()
+	})
 	heard := len(e.of("mail"))
 	_, err = s.Ctl("set_vm_memory_high_watermark", "0.6")
 	must(t, err)
@@ -429,3 +432,19 @@ func (l *lines) String() string {
 }
 
 func (l *lines) count(what string) int { return strings.Count(l.String(), what) }
+
+// TestQueueThatIsGone: one that was there, and was deleted while nobody
+// listened, is made again by whoever rings.
+func TestQueueThatIsGone(t *testing.T) {
+	s := node(t)
+	ringer := open(t, s.URL(), Options{Name: "gone"})
+	published(t, ringer, "mail")
+	_, err := admin(t, s).QueueDelete("gone.ring.mail", false, false, false)
+	must(t, err)
+	must(t, ringer.Publish(t.Context(), []daybook.Ring{{Queue: "mail"}}))
+	depth, err := ringer.Depth(t.Context())
+	must(t, err)
+	if depth["mail"] != 1 {
+		t.Errorf("a ring that was taken over isn't there: %v", depth)
+	}
+}

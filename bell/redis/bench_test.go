@@ -6,22 +6,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/internal/brokertest"
 )
 
 // BenchmarkRing is the time from Ring in one process to the ring in another's
-// hand, with one listener and with thirty.
+// hand: with few listeners and many, with few queues, many, and all.
 func BenchmarkRing(b *testing.B) {
-	for _, listeners := range []int{1, 30} {
-		b.Run(fmt.Sprintf("listeners=%d", listeners), func(b *testing.B) {
+	for _, c := range []struct{ listeners, queues int }{{1, 1}, {30, 1}, {2, daybook.QueuesMax}, {2, 0}} {
+		b.Run(fmt.Sprintf("listeners=%d,queues=%d", c.listeners, c.queues), func(b *testing.B) {
+			queues := []string{"mail"}[:min(c.queues, 1)]
+			for len(queues) < c.queues {
+				queues = append(queues, fmt.Sprintf("tenant-%d.mail", len(queues)))
+			}
 			url, heard := brokertest.StartRedis(b).URL(), make(chan struct{}, 1000)
-			for range listeners {
+			for range c.listeners {
 				bell, err := Open(url, Options{})
 				if err != nil {
 					b.Fatal(err)
 				}
 				defer bell.Close()
-				rings, err := bell.Listen(b.Context(), []string{"mail"})
+				rings, err := bell.Listen(b.Context(), queues)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -271,27 +271,14 @@ func (s *session) orGone(ctx context.Context, r daybook.Ring, left *ring.Left) e
 func (s *session) offer(ctx context.Context, r daybook.Ring) (back daybook.Ring, ok bool, err error) {
 	asking, cancel := context.WithTimeout(ctx, s.bound())
 	defer cancel()
-	keys, args := s.leaving([]daybook.Ring{r})
-	for try := 1; ; try++ {
-		var again *redis.Cmd
-		_, err = s.conn.Pipelined(asking, func(p redis.Pipeliner) error {
-			ringScript.EvalSha(asking, p, keys, args...)
-			again = againScript.EvalSha(asking, p, keys, r.Queue)
-			return nil
-		})
-		job, failed := again.Text()
-		switch {
-		case err == nil || errors.Is(err, redis.Nil):
-			return ringOf(r.Queue, job), failed == nil, nil
-		case try == 2 || !redis.HasErrorPrefix(err, "NOSCRIPT"):
-			return r, false, err
-		}
-		for _, script := range []*redis.Script{ringScript, againScript} {
-			if err := script.Load(asking, s.conn).Err(); err != nil {
-				return r, false, err
-			}
-		}
+	if err := s.leave(asking, s.conn, r); err != nil {
+		return r, false, err
 	}
+	job, err := againScript.Run(asking, s.conn, []string{s.rungKey(), s.listKey(r.Queue)}, r.Queue).Text()
+	if errors.Is(err, redis.Nil) {
+		return r, false, nil
+	}
+	return ringOf(r.Queue, job), err == nil, err
 }
 
 // giveBack leaves a ring to the other processes: nobody here listens to its

@@ -12,6 +12,7 @@ package redis
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -162,9 +163,36 @@ func (b *Bell) connect(conns int) *redis.Client {
 	opt.DialerRetries, opt.MaxRetries = 1, -1
 	opt.DisableIdentity = true // a round trip
 	opt.Protocol = 2
+	opt.Dialer = quietly(redis.NewDialer(&opt))
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(&opt)
 }
+
+// quietly has a dial that failed succeed with a connection that fails: of the
+// other kind the driver writes to the program's standard error, and goes on to
+// dial by itself.
+func quietly(dial dialer) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			ours, other := net.Pipe()
+			other.Close()
+			return failed{ours, err}, nil
+		}
+		return conn, nil
+	}
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// failed is a connection that was never made.
+type failed struct {
+	net.Conn
+	err error
+}
+
+func (c failed) Read([]byte) (int, error)  { return 0, c.err }
+func (c failed) Write([]byte) (int, error) { return 0, c.err }
 
 // change notes that listeners came or went.
 func (b *Bell) change() {

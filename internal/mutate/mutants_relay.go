@@ -34,7 +34,7 @@ var relayMutants = []mutant{
 	pg("relay-counts", "rows that were rung leave their counts", "outbox.go",
 		`"sum(" + name + ")::int"`, `"sum(0 * " + name + ")::int"`, "TestStore/relay/DropRings"),
 	pg("relay-mark", "a look from the mark passes old rows by", "outbox.go",
-		"o.ring AND o.at >= $1::bigint", "o.ring AND ($1::bigint IS NOT NULL)", "TestRelayUnder"),
+		"o.ring AND o.ctid >= $1::text::tid", "o.ring AND ($1::text IS NOT NULL)", "TestRelayUnder"),
 	pg("relay-sweep", "a fold leaves rings to the relay", "sweep.go",
 		"if c.KeepRings {", "if false {", "TestStore/relay/Sweep"),
 	pg("relay-sweep-age", "a fold leaves the age of the oldest ring", "sweep.go",

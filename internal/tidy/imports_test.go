@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"check":               {"root"},
 	"relay":               {"root"},
 	"worker":              {"root", "reconcile", "relay"},
-	"store/sqlite":        {"root", "bell/local"}, // its default bell
+	"store/sqlite":        {"root", "bell/local"},    // its default bell
 	"store/postgres":      {"root", "bell/postgres"}, // its default bell
 	"store/storetest":     {"root", "check", "reconcile", "relay"},
 	"bell/local":          {"root"},

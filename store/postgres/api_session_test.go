@@ -256,8 +256,11 @@ func TestSQLEndingSession(t *testing.T) {
 	c := b.claimed()
 	b.enqueue(b.conn, "'q', 'k', '{}'")
 	for what, call := range map[string]func(conn *pgx.Conn) error{
-		"a claim":   func(conn *pgx.Conn) error { _, err := b.claim(conn, c.session, "", 1, "q"); return err },
-		"a renewal": func(conn *pgx.Conn) error { _, err := b.try(conn, "SELECT daybook.renew($1)::text", c.session); return err },
+		"a claim": func(conn *pgx.Conn) error { _, err := b.claim(conn, c.session, "", 1, "q"); return err },
+		"a renewal": func(conn *pgx.Conn) error {
+			_, err := b.try(conn, "SELECT daybook.renew($1)::text", c.session)
+			return err
+		},
 	} {
 		b.must(b.conn, "UPDATE daybook.session SET ended_at = NULL")
 		ends, waits := b.session(), b.session()

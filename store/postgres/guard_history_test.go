@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/internal/pgtest"
@@ -30,7 +31,8 @@ const dropIt = "SELECT daybook.drop_day('ended_22000101', {now})::text"
 func TestDropDay(t *testing.T) {
 	b, aside := oldDay(t)
 	b.sql("UPDATE daybook.history_day SET walked = false WHERE name = 'ended_22000101'")
-	b.want("carried over of a day that isn't walked", replaceNow(dropIt, b.time()), "0")
+	carried := b.sql(replaceNow(dropIt, b.time()))[0]
+	b.fatal(carried != "0", "carried %s rows over from a day that isn't walked", carried)
 	b.filed(aside, "22000101 1")
 	b.sql("UPDATE daybook.history_day SET walked = true WHERE name = 'ended_22000101'")
 
@@ -70,7 +72,8 @@ func TestDayIsHeld(t *testing.T) {
 			return nil // it didn't come to the days yet
 		}
 		tried++
-		b.sql("UPDATE daybook.history_day SET walked = true WHERE name = 'ended_22000101'")
+		b.sql(`UPDATE daybook.history_day SET walked = true WHERE name IN
+			(SELECT name FROM daybook.history_day WHERE name = 'ended_22000101' FOR NO KEY UPDATE SKIP LOCKED)`)
 		_, err := b.s.pool.Exec(t.Context(), b.s.schema.in(replaceNow(dropIt, b.time())))
 		if stateOf(err) != stateLockTimeout {
 			t.Errorf("dropping it: got %v, want that it is held", err)
@@ -85,6 +88,26 @@ func TestDayIsHeld(t *testing.T) {
 	}
 	same(t, "walks that came between", tried, 1)
 	b.filed(aside, "22000101 1")
+}
+
+// TestDayStaysOpen: a day that somebody may still commit to isn't done with, and
+// a walk that is behind another doesn't set it back.
+func TestDayStaysOpen(t *testing.T) {
+	b := newDayBook(t)
+	b.upkeep()
+	b.pass(oneDay + time.Hour)
+	_, err := b.Prune(t.Context(), daybook.PruneOptions{Keep: daybook.RetentionMin})
+	b.ok(err)
+	const place = "SELECT walked_seq || ' ' || walked FROM daybook.history_day WHERE name = 'ended_22000101'"
+	b.want("how far the day is walked", place, "0 false")
+	b.pass(oneDay)
+	for _, seq := range []int64{7, 5} {
+		b.ok(b.s.Write(t.Context(), "a test", func(x daybook.Tx) error {
+			x.(*tx).saveWalk(dayWalk{name: "ended_22000101", seq: seq})
+			return nil
+		}))
+	}
+	b.want("how far the day is walked", place, "7 false")
 }
 
 // TestPruneKey: a key that was bound to another job since is that job's.
@@ -107,4 +130,38 @@ func TestPruneKey(t *testing.T) {
 	same(t, "the key's job", record.Job, second.ID)
 	same(t, "its end", record.EndedAt, 0)
 	h.sql("DELETE FROM daybook.request WHERE key = 'k1'")
+}
+
+// TestSweepCalls: a claim call of a live session goes when it is old and its jobs
+// have ended; until then its repeat is answered.
+func TestSweepCalls(t *testing.T) {
+	b := newDayBook(t)
+	s := session(t, b.Book, oneDay)
+	claim := func(call daybook.ID) []daybook.Job {
+		got, err := b.Claim(t.Context(), daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Call: call, Limit: 2})
+		b.ok(err)
+		return got.Jobs
+	}
+	enqueued(t, b.Book, 4)
+	done, running := daybook.NewID(), daybook.NewID()
+	for _, j := range claim(done) {
+		complete(t, b.Book, j)
+	}
+	jobs := claim(running)
+	complete(t, b.Book, jobs[0])
+	sweep := func(want string) {
+		t.Helper()
+		_, err := b.Sweep(t.Context())
+		b.ok(err)
+		b.want("calls", "SELECT count(*)::text FROM daybook.call", want)
+	}
+	b.pass(callKept - time.Microsecond)
+	sweep("2")
+	b.pass(time.Microsecond)
+	sweep("1")
+	if again := claim(running); len(again) != 1 || again[0].ID != jobs[1].ID {
+		t.Errorf("the repeat got %v, want %v", idsOf(again), jobs[1].ID)
+	}
+	complete(t, b.Book, jobs[1])
+	sweep("0")
 }

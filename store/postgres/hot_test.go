@@ -652,11 +652,13 @@ func TestCompleteSet(t *testing.T) {
 			t.Errorf("job %d is %s, result %s", i, j.State, j.Result)
 		}
 	}
-	_, err := h.conn.Exec(t.Context(),
-		h.store.schema.in("SELECT daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[], '{1,1}', NULL, true, NULL)"),
-		s.ID.String(), texts(idsOf([]daybook.Job{jobs[0], jobs[0]})))
-	if stateOf(err) != stateInvalid {
-		t.Errorf("a job twice in one set: %v", err)
+	for _, results := range []any{nil, []string{"1", "2"}} {
+		_, err := h.conn.Exec(t.Context(), h.store.schema.in(
+			"SELECT daybook.complete_jobs($1::text::uuid, $2::text[]::uuid[], '{1,1}', $3::text[], true, NULL)"),
+			s.ID.String(), texts(idsOf([]daybook.Job{jobs[0], jobs[0]})), results)
+		if stateOf(err) != stateInvalid {
+			t.Errorf("a job twice in one set: %v", err)
+		}
 	}
 	complete2 := h.one("SELECT count(*) FROM daybook.owned")
 	if complete2 != int64(1) {

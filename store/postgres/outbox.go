@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"context"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/daybookdev/daybook"
 )
@@ -13,51 +13,52 @@ var (
 	_ daybook.OutboxTx   = (*tx)(nil)
 )
 
-// lateBy is how much later than its time most rows show up at most: a look from
-// a mark begins that much before it. What takes longer, a user's transaction
-// that commits late, is found by a look at everything.
-const lateBy = time.Second
-
-// Rings reads rows that ask for a ring through outbox_ring, which has no others.
-// Rows that were taken out stay in that index, and in the way, while somebody
-// holds an old snapshot; a look from a mark begins behind them.
-func (v *view) Rings(_ context.Context, from int64, most int) (b daybook.RingBatch, err error) {
-	err = v.byAge(v.ask("SELECT daybook.clock()", nil, func(row []any) error {
-		b.Now = at(row[0])
-		return nil
-	}), v.ask(readRings, []any{from, int64(most)}, func(row []any) error {
-		b.Rows = append(b.Rows, daybook.RingRow{Row: text(row[0]), Queue: text(row[1]), At: at(row[2])})
-		return nil
-	}))
-	b.Full = len(b.Rows) == most
-	b.Next = int64(b.Now.Add(-lateBy))
-	if b.Full {
-		b.Next = int64(b.Rows[most-1].At)
-	}
-	return b, err
-}
-
-// byAge runs reads of the outbox, which want its index in order.
-func (v *view) byAge(list ...statement) error {
-	if v.s != nil { // for the rest of this short transaction
-		list = append(settings("enable_bitmapscan = off", "enable_sort = off"), list...)
-	}
-	return v.planned(list...)
-}
-
 // A row is named by its place and by the transaction that wrote it: when the row
 // is gone its place can have another's row, and that must not be taken for it.
 const (
 	readRings = `SELECT o.ctid::text || ' ' || o.xmin::text, q.name, o.at FROM daybook.outbox o
 		CROSS JOIN LATERAL (SELECT q.name FROM daybook.queue q WHERE q.n = o.queue OFFSET 0) q
-		WHERE o.ring AND o.at >= $1::bigint ORDER BY o.at LIMIT $2::bigint`
-	oldestRing   = `SELECT o.at FROM daybook.outbox o WHERE o.ring ORDER BY o.at LIMIT 1`
+		WHERE o.ring AND o.ctid >= $1::text::tid LIMIT $2::bigint`
+	// behindRings is where rows go that are written next, unless there is room
+	// in front: whoever writes beside others may still have the pages before.
+	behindRings = `SELECT daybook.clock(), greatest(0,
+		pg_relation_size($1::text::regclass) / current_setting('block_size')::int - 32)`
+	oldestRing   = `SELECT min(o.at) FROM daybook.outbox o WHERE o.ring`
 	liveSessions = `SELECT count(*) FROM (SELECT 1 FROM daybook.session s WHERE s.ended_at IS NULL LIMIT $1::bigint) s`
 )
 
-// OldestRing reads the first row of outbox_ring.
+// Rings reads rows that ask for a ring in the order in which they lie, from a
+// page on. The outbox has no index, since every enqueue would pay for it. While
+// nothing old is kept it is a few pages, and rows are written wherever there was
+// one; while somebody holds an old snapshot it grows, and new rows are at its
+// end, which is where a look from the mark begins.
+func (v *view) Rings(_ context.Context, from int64, most int) (b daybook.RingBatch, err error) {
+	err = v.planned(v.ask(behindRings, []any{v.schema.quoted() + ".outbox"}, func(row []any) error {
+		b.Now, b.Next = at(row[0]), num(row[1])
+		return nil
+	}), v.ask(readRings, []any{block(from), int64(most)}, func(row []any) error {
+		b.Rows = append(b.Rows, daybook.RingRow{Row: text(row[0]), Queue: text(row[1]), At: at(row[2])})
+		return nil
+	}))
+	if b.Full = len(b.Rows) == most; b.Full {
+		b.Next = blockOf(b.Rows[most-1])
+	}
+	return b, err
+}
+
+// block is where a page of a table begins.
+func block(n int64) string { return "(" + strconv.FormatInt(n, 10) + ",0)" }
+
+// blockOf is the page that a row lies on.
+func blockOf(r daybook.RingRow) int64 {
+	place, _, _ := strings.Cut(strings.TrimPrefix(r.Row, "("), ",")
+	n, _ := strconv.ParseInt(place, 10, 64)
+	return n
+}
+
+// OldestRing walks over the outbox.
 func (v *view) OldestRing(_ context.Context) (oldest daybook.Time, err error) {
-	err = v.byAge(v.ask(oldestRing, nil, func(row []any) error {
+	err = v.planned(v.ask(oldestRing, nil, func(row []any) error {
 		oldest = at(row[0])
 		return nil
 	}))

@@ -174,6 +174,7 @@ func TestOldDaysGo(t *testing.T) {
 	b.filed(late, "22000102 1")
 	j, after, err := historyOf(b, aside)
 	b.ok(err)
+	b.fatal(len(after.Attempts) != 1, "%d attempts are left", len(after.Attempts))
 	a, was := after.Attempts[0], before.Attempts[0]
 	if a.EndedAt != was.EndedAt || *a.Error != *was.Error || a.Worker != was.Worker {
 		t.Errorf("the attempt is %+v, was %+v", a, was)
@@ -222,6 +223,12 @@ func TestRetentionWalksOnce(t *testing.T) {
 	b.upkeep()
 	b.prune(3001)
 	b.prune(0)
+	b.ok(b.s.Read(t.Context(), "a test", func(v daybook.View) error {
+		ids, err := v.Find(t.Context(), daybook.Finding{What: daybook.FindPastRetention, Limit: 10,
+			Cutoff: v.Now().Add(-daybook.RetentionDefault)})
+		b.fatal(len(ids) != 0, "found %d jobs that aren't old enough", len(ids))
+		return err
+	}))
 	b.want("how far the day is walked", place, "3002 0 false") // up to the one that isn't old enough
 	b.pass(time.Hour)
 	b.prune(1)

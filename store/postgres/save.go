@@ -300,11 +300,15 @@ func (t *tx) Setting(ctx context.Context, name string) (string, error) {
 	return strconv.FormatInt(num(n), 10), err
 }
 
-// SaveSetting writes a value where it is still was.
+// SaveSetting writes a value where it is still was, or takes it away.
 func (t *tx) SaveSetting(_ context.Context, name, was, value string) (bool, error) {
 	query := "UPDATE daybook.setting SET value = $2::text WHERE name = $1::text AND value = $3::text"
 	args := []any{name, value, was}
-	if was == "" {
+	switch {
+	case value == "":
+		query = "DELETE FROM daybook.setting WHERE name = $1::text AND value = $2::text"
+		args = []any{name, was}
+	case was == "":
 		query = "INSERT INTO daybook.setting (name, value) VALUES ($1::text, $2::text) ON CONFLICT DO NOTHING"
 		args = args[:2]
 	}

@@ -47,6 +47,8 @@ func checkSchema(name string) error {
 	switch {
 	case name == "" || len(name) > 63 || strings.ContainsRune(name, 0):
 		return daybook.Invalid("schema", "wants 1–63 bytes, got %d", len(name))
+	case strings.HasPrefix(name, "pg_"):
+		return daybook.Invalid("schema", "can't begin with pg_: PostgreSQL keeps such names for itself; choose another")
 	case strings.Contains(name, "$$"):
 		return daybook.Invalid("schema", "can't have $$ in it: the functions' text is between such")
 	}

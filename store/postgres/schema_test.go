@@ -17,6 +17,14 @@ import (
 )
 
 // TestAnySchemaName keeps a book in schemas that want quoting.
+// TestReservedSchemaName: PostgreSQL has kept some names for itself.
+func TestReservedSchemaName(t *testing.T) {
+	_, err := Up(t.Context(), pgtest.SharedURL(t), Options{Schema: "pg_jobs"}, nil)
+	if daybook.CodeOf(err) != daybook.CodeInvalid || !strings.Contains(err.Error(), "can't begin with pg_") {
+		t.Errorf("got %v, want it refused with the reason", err)
+	}
+}
+
 func TestAnySchemaName(t *testing.T) {
 	for _, name := range []string{"Upper Case", `with "quotes" and 'others'`, "100% $1 \\ ;--", "daybook.daybook",
 		"jobs-ä"} {
@@ -64,7 +72,7 @@ func TestL60_UpgradeUnderLoad(t *testing.T) {
 	upgrader, err := newStore(url, Options{Schema: store.Schema()})
 	ok(t, err)
 	defer upgrader.Close()
-	upgrader.ladder = ladder{next, later, aheadFrom}
+	upgrader.ladder = ladder{next, later}
 	said, done := make(chan string, 1000), make(chan error, 1)
 	go func() {
 		_, err := upgrader.up(t.Context(), func(what string) { said <- what })

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/daybookdev/daybook"
 )
@@ -24,6 +25,7 @@ func (t *tx) Sweep(_ context.Context, c daybook.Cutoffs, limit int) (int, error)
 	err := t.planned(append(folds,
 		t.ask(sweepKeys, []any{int64(c.Keys), most}, count),
 		t.ask(sweepCalls, []any{now, most}, count),
+		t.ask(sweepOldCalls, []any{now, most, callKept.Microseconds()}, count),
 		t.ask(sweepSessions, []any{int64(c.Sessions), most}, count))...)
 	return int(total), err
 }
@@ -63,9 +65,14 @@ func fold(which, more, went string) string {
 		SELECT ` + went
 }
 
+// callKept is how long a claim call whose jobs have all ended can be repeated
+// while its session lives: a lost answer is asked for again within seconds.
+const callKept = 10 * time.Minute
+
 // Keys go by request_ended, calls of ended sessions by session_ended and
-// call_session, and then the sessions that have none left and own nothing. Who
-// owns something is read from owned once.
+// call_session, as do those of live sessions that are old and have no job left,
+// and then the sessions that have none left and own nothing. Who owns something
+// is read from owned once.
 const (
 	sweepKeys = `WITH gone AS (DELETE FROM daybook.request WHERE key = ANY (ARRAY(SELECT k.key FROM daybook.request k
 			WHERE k.ended_at <= $1::bigint AND k.ended_at IS NOT NULL
@@ -76,6 +83,14 @@ const (
 			FROM (SELECT s.n FROM daybook.session s
 				WHERE s.ended_at <= coalesce($1::bigint, daybook.clock()) AND s.ended_at IS NOT NULL ORDER BY s.ended_at OFFSET 0) s
 			CROSS JOIN LATERAL (SELECT c.id FROM daybook.call c WHERE c.session = s.n OFFSET 0 FOR UPDATE SKIP LOCKED) c
+			LIMIT $2::bigint)) RETURNING 1)
+		SELECT count(*) FROM gone`
+	sweepOldCalls = `WITH gone AS (DELETE FROM daybook.call WHERE id = ANY (ARRAY(SELECT c.id
+			FROM (SELECT s.n FROM daybook.session s WHERE s.ended_at IS NULL OFFSET 0) s
+			CROSS JOIN LATERAL (SELECT c.id FROM daybook.call c WHERE c.session = s.n
+				AND c.at <= coalesce($1::bigint, daybook.clock()) - $3::bigint
+				AND c.n <> ALL (ARRAY(SELECT DISTINCT o.call FROM daybook.owned o WHERE o.call IS NOT NULL))
+				OFFSET 0 FOR UPDATE SKIP LOCKED) c
 			LIMIT $2::bigint)) RETURNING 1)
 		SELECT count(*) FROM gone`
 	sweepSessions = `WITH gone AS (DELETE FROM daybook.session WHERE n = ANY (ARRAY(SELECT s.n FROM daybook.session s

@@ -22,21 +22,19 @@ import (
 //go:embed sql
 var scripts embed.FS
 
-// ladder is the scripts and the version that they lead to, and the size in bytes
-// from which on a table counts as large.
+// ladder is the scripts and the version that they lead to.
 type ladder struct {
 	files fs.FS
 	top   int
-	large int64
 }
 
-var steps = ladder{scripts, Version, aheadFrom}
+var steps = ladder{scripts, Version}
 
 // Version is the schema's version that this program writes, and OldestVersion
 // the oldest that it can work on. A newer schema says itself which programs may
 // stay (SettingOldest), so that workers can be replaced one by one.
 const (
-	Version       = 2
+	Version       = 1
 	OldestVersion = 1
 	settingOldest = "schema_oldest" // the oldest Version of a program that the schema serves
 )
@@ -100,9 +98,6 @@ func (s *Store) upgrade(ctx context.Context, tell func(string)) error {
 	}
 	defer conn.Release()
 	for {
-		if err := s.buildAhead(ctx, conn.Conn(), tell); err != nil {
-			return err
-		}
 		done, err := s.upgradeOnce(ctx, conn.Conn(), tell)
 		if err != nil || done {
 			return err

@@ -332,7 +332,9 @@ func (v *view) Setting(_ context.Context, name string) (string, error) {
 func (t *tx) SaveSetting(_ context.Context, name, was, value string) (bool, error) {
 	var n int64
 	var err error
-	if was == "" {
+	if value == "" {
+		n, err = t.q.exec("DELETE FROM setting WHERE name = ? AND value = ?", name, was)
+	} else if was == "" {
 		n, err = t.q.exec("INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING", name, value)
 	} else {
 		n, err = t.q.exec("UPDATE setting SET value = ? WHERE name = ? AND value = ?", value, name, was)

@@ -219,6 +219,10 @@ func saveSettingCompares(w *world) {
 		{"2", "3", false, "1"},
 		{"1", "2", true, "2"},
 		{"2", "2", true, "2"},
+		{"1", "", false, "2"},
+		{"2", "", true, ""},
+		{"2", "", false, ""},
+		{"", "3", true, "3"},
 	} {
 		saved, err := w.book.SaveSetting(w.ctx, "storetest", c.was, c.value)
 		w.ok(err)

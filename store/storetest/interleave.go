@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -239,12 +240,27 @@ func lostCommits(w *world) {
 	same(w, "the proof was kept", behind != "", true)
 	_, err = w.book.Restored(w.ctx, w.clock.time(), someone)
 	w.ok(err)
+	w.acknowledged(behind)
 	second := w.claimed(s)
 	same(w, "generation", second.Generation, daybook.GenerationStep)
 	_, err = w.book.Complete(w.ctx, id, owner(first), []byte(`"first"`))
 	w.refused(err, daybook.CodeFenced)
 	w.undisturbed("after the first handler's word", second)
 	w.complete(second)
+}
+
+// acknowledged wants the proof of lost commits to be where the restore is told,
+// and not to alarm anybody any more.
+func (w *world) acknowledged(behind string) {
+	w.Helper()
+	left, err := w.book.Setting(w.ctx, daybook.SettingBookBehind)
+	w.ok(err)
+	same(w, "the proof, once it is known", left, "")
+	told, err := w.book.Setting(w.ctx, daybook.SettingRestored)
+	w.ok(err)
+	var note struct{ Behind string }
+	w.ok(json.Unmarshal([]byte(told), &note))
+	same(w, "the proof with the restore", note.Behind, behind)
 }
 
 // rivalCommits: one statement that inserts or selects saw neither the rival's

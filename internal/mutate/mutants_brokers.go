@@ -1,0 +1,51 @@
+package main
+
+// brokerMutants are the guards of the bells that ring through NATS and RabbitMQ.
+// Their tests start the servers.
+var brokerMutants = []mutant{
+	{"nats-aside", "a busy process leaves its queue's group", "bell/nats/subs.go",
+		"\t\ts.away[q] = true\n\t\ts.end(q)\n", "\t\ts.away[q] = true\n", "./bell/nats", "TestBusyProcess"},
+	{"nats-back", "a process that is free again comes back", "bell/nats/hear.go",
+		"\tb.comeBack(t.heard.Queue)\n\tselect {", "\tselect {", "./bell/nats", "TestBusyProcess"},
+	{"nats-catch-up", "whoever was cut off is told to look at everything", "bell/nats/subs.go",
+		"b.ears.CatchUp() // what was rung meanwhile is lost", "", "./bell/nats", "TestContractCore/cut"},
+	{"nats-echo", "a connection that answers nothing is ended", "bell/nats/hear.go",
+		"\t\tb.link.Drop()\n", "", "./bell/nats", "TestContractCore/half-open"},
+	{"nats-acknowledge", "a ring that was acted on leaves the stream", "bell/nats/take.go",
+		"t.kept.Ack() // one that is lost rings again", "", "./bell/nats", "TestHungListener"},
+	{"nats-again", "a ring that was delivered before says so", "bell/nats/store.go",
+		"about.NumDelivered > 1", "about.NumDelivered > 1000", "./bell/nats", "TestHungListener"},
+	{"nats-stream", "another's stream is left alone", "bell/nats/store.go",
+		"return nil, errOtherStream", "return stream, nil", "./bell/nats", "TestOddStream"},
+	{"nats-secret", "no error shows the URL", "bell/nats/options.go",
+		"daybook.Invalid(\"bell\", \"%s; this one can't be read\", urlWanted)",
+		"daybook.Invalid(\"bell\", \"%s: %v\", urlWanted, err)", "./bell/nats", "TestOpenRefuses"},
+
+	{"rabbit-aside", "a busy process stops consuming", "bell/rabbitmq/deliver.go",
+		"\t\t\t\tc.pause(more)\n", "", "./bell/rabbitmq", "TestBusyProcess"},
+	{"rabbit-known", "a ring that comes back isn't rung twice", "bell/rabbitmq/deliver.go",
+		"mine.id != d.MessageId", "true", "./bell/rabbitmq", "TestRingGivenBack"},
+	{"rabbit-deadline", "a listener that hangs loses its ring", "bell/rabbitmq/deliver.go",
+		"\tcase <-late.C:\n\t\td.Reject(true)\n", "\tcase <-late.C:\n\t\t<-c.h.over\n", "./bell/rabbitmq", "TestHungListener"},
+	{"rabbit-odd", "a queue of another kind is used as it is", "bell/rabbitmq/hear.go",
+		"\t\tqueues = after(queues, queue)\n", "\t\treturn err\n", "./bell/rabbitmq", "TestQueueOfOtherKind"},
+	{"rabbit-deaf", "a queue that can't be heard makes no other deaf", "bell/rabbitmq/hear.go",
+		"\t\ts.refused[queue] = time.Now()\n", "", "./bell/rabbitmq", "TestQueueOfSomebodyElse"},
+	{"rabbit-gone", "a ring without a queue isn't taken for taken over", "bell/rabbitmq/send.go",
+		"p.s.b.place(r.Queue), true, false, m)", "p.s.b.place(r.Queue), false, false, m)", "./bell/rabbitmq",
+		"TestQueueThatIsGone"},
+	{"rabbit-blocked", "a server short of memory isn't taken for dead", "bell/rabbitmq/echo.go",
+		" && !s.blocked.Load() {", " {", "./bell/rabbitmq", "TestServerShort"},
+	{"rabbit-catch-up", "whoever was cut off is told to look at everything", "bell/rabbitmq/hear.go",
+		"s.b.ears.CatchUp() // what was rung meanwhile is lost", "", "./bell/rabbitmq", "TestContract/cut"},
+	// A connection to RabbitMQ that answers nothing is ended by its client too, half
+	// a minute later; so what both bells share is asked on its own.
+	{"bell-echo", "an echo that stays out is noticed", "internal/ring/echo.go",
+		"\t\t\te.Silent(epoch)\n", "\t\t\t_ = epoch\n", "./internal/ring", "TestEcho"},
+	{"bell-echo-old", "an old echo is no answer", "internal/ring/echo.go",
+		"if got == token {", "if got <= token {", "./internal/ring", "TestEcho"},
+	{"bell-noted", "listening waits until the server knows", "internal/ring/noted.go",
+		"n.have >= until", "until >= 0", "./internal/ring", "TestNoted"},
+	{"bell-hang-up", "no connection after the end", "internal/ring/link.go",
+		"\tl.over = true\n", "", "./internal/ring", "TestLinkDrops"},
+}
