@@ -91,7 +91,9 @@ func TestL42Blackhole(t *testing.T) {
 	server, schema := pgtest.Shared(t), fmt.Sprintf("place-%d", placesUsed.Add(1))
 	line := through(t, server)
 	const echo = 500 * time.Millisecond
-	listener := closing(t, open(t, throughURL(t, server, line), Options{Schema: schema, Echo: echo}))
+	var log text
+	listener := closing(t, open(t, throughURL(t, server, line), Options{Schema: schema, Echo: echo,
+		Log: slog.New(slog.NewTextHandler(&log, nil))}))
 	heard := listening(t, listener, "mail")
 	ringer := closing(t, open(t, server.URL("postgres"), Options{Schema: schema}))
 	ringer.Ring(t.Context(), "mail")
@@ -101,6 +103,9 @@ func TestL42Blackhole(t *testing.T) {
 	line.Freeze()
 	ringer.Ring(t.Context(), "mail") // into the hole
 	soon(t, "a catch-up ring", func() bool { return heard("") > caughtUp })
+	if !strings.Contains(log.String(), errDeaf.Error()) {
+		t.Errorf("the connection ended, and not because nothing came back:\n%s", log.String())
+	}
 	after := listener.Stats()
 	if after.Reconnects != before.Reconnects+1 {
 		t.Errorf("%d reconnects, want one more than %d", after.Reconnects, before.Reconnects)

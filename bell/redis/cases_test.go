@@ -204,6 +204,31 @@ func TestBusyListenersHold(t *testing.T) {
 	soon(t, "an empty bell", func() bool { d, err := ringer.Depth(t.Context()); return err == nil && len(d) == 0 })
 }
 
+// A busy listener that offered its ring takes it back only while nobody comes
+// for it: who listens to every queue needs a second step to get it.
+func TestAgainLeavesWhatOthersTake(t *testing.T) {
+	b, ctx := open(t, brokertest.StartRedis(t).URL(), Options{}), t.Context()
+	again := func() error {
+		return againScript.Run(ctx, b.client, []string{b.rungKey(), b.listKey("mail")}, "mail").Err()
+	}
+	for _, taken := range []bool{false, true} {
+		if err := b.Publish(ctx, []daybook.Ring{{Queue: "mail"}}); err != nil {
+			t.Fatal(err)
+		}
+		if taken { // the first step
+			if got := b.client.ZPopMin(ctx, b.rungKey()).Val(); len(got) != 1 {
+				t.Fatalf("%v were rung", got)
+			}
+		}
+		if err := again(); (err == nil) == taken {
+			t.Errorf("taken: %v, and taking it back says %v", taken, err)
+		}
+	}
+	if n := b.client.LLen(ctx, b.listKey("mail")).Val(); n != 1 {
+		t.Errorf("%d rings are left for who took the first step, want 1", n)
+	}
+}
+
 // What nobody hears expires, and so does what else is there.
 func TestEverythingExpires(t *testing.T) {
 	server := brokertest.StartRedis(t)

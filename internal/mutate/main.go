@@ -47,7 +47,7 @@ func main() {
 // chosen are the mutants whose name matches. Those that want PostgreSQL are left
 // out where it isn't installed, and the error says how to install it.
 func chosen(match *regexp.Regexp, list bool) (some []mutant, left int, err error) {
-	for _, m := range slices.Concat(mutants, postgresMutants, relayMutants, brokerMutants) {
+	for _, m := range slices.Concat(mutants, postgresMutants, relayMutants, brokerMutants, bellMutants) {
 		if match.MatchString(m.name) {
 			some = append(some, m)
 		}
@@ -85,7 +85,7 @@ func healthy(ctx context.Context, some []mutant) bool {
 func command(ctx context.Context, pkg string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "go", args...)
 	switch {
-	case pkg == postgres:
+	case pkg == postgres, pkg == "./bell/postgres":
 		c.Env = append(os.Environ(), "DAYBOOK_TEST_POSTGRES=1")
 	case strings.HasPrefix(pkg, "./bell/"):
 		c.Env = append(os.Environ(), "DAYBOOK_TEST_BELLS=1")

@@ -184,24 +184,11 @@ func TestPauseWaitsForClaims(t *testing.T) {
 	s := session(t, h.book, time.Minute)
 	other := newHot(t, Options{Patience: 10 * time.Second})
 	enqueued(t, other.book, 1)
-	var paused chan error
-	h.write(func(x *tx) error {
-		_, plain, err := x.ClaimSet(t.Context(), daybook.ClaimRequest{Session: s.ID, Call: daybook.NewID(),
-			Queues: []string{"q"}, Limit: 1})
-		if err != nil || !plain {
-			t.Fatalf("plain %v, %v", plain, err)
-		}
-		ok(t, other.book.Pause(t.Context(), "q", someone))
-		pid, err := x.one("SELECT pg_backend_pid()")
-		ok(t, err)
-		paused = inBackground(func() error { return h.book.Pause(t.Context(), "q", someone) })
-		h.waitFor("the pause waits", func() bool {
-			return len(paused) > 0 || h.one("SELECT count(*) FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid))",
-				num(pid)) != int64(0)
-		})
-		same(t, "answers before the claim ended", len(paused), 0)
-		return nil
-	})
+	open := h.holds("SELECT daybook.claim('{q}', 'w', 1)")
+	ok(t, other.book.Pause(t.Context(), "q", someone))
+	paused := inBackground(func() error { return h.book.Pause(t.Context(), "q", someone) })
+	waits(h, "the pause", open.Conn(), paused)
+	ok(t, open.Commit(t.Context()))
 	ok(t, <-paused)
 	same(t, "claimed of a paused queue", len(h.claim(s, 1, "q")), 0)
 }

@@ -63,7 +63,8 @@ var sieve = func() string {
 			bool_or(e.claimed_at > (SELECT x.ended_at FROM daybook.session x WHERE x.n = e.session) + {slack}) AS after_end,
 			max(octet_length(e.result)) AS result, max(greatest(octet_length(e.error), octet_length(e.trace))) AS error
 			FROM daybook.ended e WHERE e.seq = j.seq OFFSET 0) h
-		CROSS JOIN LATERAL (SELECT {is ready} AS waits, EXISTS (SELECT FROM daybook.event x WHERE x.seq = j.seq OFFSET 0) AS events,
+		CROSS JOIN LATERAL (SELECT {is ready} AS waits,
+			EXISTS (SELECT FROM daybook.event x WHERE x.seq = j.seq OFFSET 0) AS events,
 			CASE WHEN j.key IS NOT NULL THEN (SELECT x.job FROM daybook.request x WHERE x.key = j.key) IS DISTINCT FROM j.id END
 				AS other_key OFFSET 0) b OFFSET 0) s WHERE could <> 0`)
 }()

@@ -3,6 +3,7 @@ package postgres
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/daybookdev/daybook"
@@ -52,6 +53,9 @@ func TestSieve(t *testing.T) {
 		for _, since := range []daybook.Time{0, 1} {
 			got := s.gathered(t, since, 7)
 			for _, alone := range sieved {
+				if since > 0 && !strings.HasPrefix(way, alone.invariant) {
+					continue // it takes long: a call for each sort of live rows
+				}
 				found, _ := s.violations(t, alone.invariant, since, 1000)
 				if len(found) > 0 {
 					broken[alone.invariant] = true

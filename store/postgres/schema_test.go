@@ -16,7 +16,6 @@ import (
 	"github.com/daybookdev/daybook/internal/pgtest"
 )
 
-// TestAnySchemaName keeps a book in schemas that want quoting.
 // TestReservedSchemaName: PostgreSQL has kept some names for itself.
 func TestReservedSchemaName(t *testing.T) {
 	_, err := Up(t.Context(), pgtest.SharedURL(t), Options{Schema: "pg_jobs"}, nil)
@@ -25,6 +24,7 @@ func TestReservedSchemaName(t *testing.T) {
 	}
 }
 
+// TestAnySchemaName keeps a book in schemas that want quoting.
 func TestAnySchemaName(t *testing.T) {
 	for _, name := range []string{"Upper Case", `with "quotes" and 'others'`, "100% $1 \\ ;--", "daybook.daybook",
 		"jobs-ä"} {
