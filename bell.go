@@ -64,6 +64,12 @@ type Outside interface {
 	Stats() BellStats
 }
 
+// Knower is a bell whose server doesn't tell which queues there are: Depth and
+// Peek show those that it rang, listens to, or was told of.
+type Knower interface {
+	Know(queues ...string)
+}
+
 // BellStats count since the bell was opened.
 type BellStats struct {
 	Published  int64         // rings that the bell took over

@@ -50,6 +50,11 @@ func (b *Book) Inventory(ctx context.Context) (Inventory, error) {
 	}
 	inv := Inventory{At: at, Sentence: InventorySentence, OutboxAge: age.Seconds(),
 		Queues: make([]QueueInventory, len(backlog)), Strays: []StrayRings{}}
+	if k, ok := b.Bell().(Knower); ok {
+		for _, q := range backlog {
+			k.Know(q.Queue)
+		}
+	}
 	depth, err := b.bellDepth(ctx)
 	if err != nil {
 		inv.BellError = err.Error()
@@ -96,6 +101,18 @@ func (b *Book) PeekRings(ctx context.Context, most int) ([]Ring, error) {
 	outside := b.Outside()
 	if outside == nil {
 		return nil, nil
+	}
+	if k, ok := outside.(Knower); ok {
+		err := b.read(ctx, "naming the queues to the bell", func(v View) error {
+			queues, err := v.Queues(ctx, false)
+			for _, q := range queues {
+				k.Know(q.Name)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	bounded, cancel := context.WithTimeout(ctx, BellReadMax)
 	defer cancel()

@@ -157,4 +157,3 @@ func TestL44FullQueue(t *testing.T) {
 		t.Errorf("a full queue is told as %q and logged as\n%s", full, log.String())
 	}
 }
-

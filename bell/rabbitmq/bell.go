@@ -38,7 +38,10 @@ type Bell struct {
 	counts struct{ heard, doubled, passed, reconnects atomic.Int64 }
 }
 
-var _ daybook.Outside = (*Bell)(nil)
+var (
+	_ daybook.Outside = (*Bell)(nil)
+	_ daybook.Knower  = (*Bell)(nil)
+)
 
 // Open makes a bell at once, whether the server is there or not, and connects in
 // the background. The error is daybook.ErrInvalid, for a URL or a name that can
