@@ -180,7 +180,8 @@ func (l *lab) loadJobs(ctx context.Context, place string, jobs int, statements .
 
 // What the loads share: jobs number $1 to $2 of $3, their arrival spread over a
 // span that ends now, with ids as enqueuers make them.
-const loadHead = `WITH q AS MATERIALIZED (SELECT (daybook.make_queues(ARRAY[$4::text]))[1] AS queue, daybook.clock() AS now_at),
+const loadHead = `WITH q AS MATERIALIZED
+		(SELECT (daybook.make_queues(ARRAY[$4::text]))[1] AS queue, daybook.clock() AS now_at),
 	given AS (SELECT n, q.queue, q.now_at - %[1]s + n * (%[1]s / $3::bigint) AS at
 		FROM q, generate_series($1::bigint, $2::bigint) n),
 	j AS (INSERT INTO daybook.job AS j (enqueued_at, id, queue, rank, kind, args, run_at)

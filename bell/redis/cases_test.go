@@ -275,6 +275,15 @@ func TestWrongURL(t *testing.T) {
 	}
 }
 
+// Nobody at the other end is told as that, for the log.
+func TestNobodyThere(t *testing.T) {
+	b := open(t, "redis://127.0.0.1:1", Options{})
+	err := b.Publish(t.Context(), []daybook.Ring{{Queue: "mail"}})
+	if daybook.CodeOf(err) != daybook.CodeUnavailable || !strings.Contains(fmt.Sprint(cause(err)), "refused") {
+		t.Errorf("Publish to nobody: %v, because of %v", err, cause(err))
+	}
+}
+
 // A wrong password is told in the log of whoever runs it, and stops nothing.
 func TestWrongPassword(t *testing.T) {
 	server := brokertest.StartRedis(t)

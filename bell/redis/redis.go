@@ -191,8 +191,11 @@ type failed struct {
 	err error
 }
 
-func (c failed) Read([]byte) (int, error)  { return 0, c.err }
-func (c failed) Write([]byte) (int, error) { return 0, c.err }
+func (c failed) Read([]byte) (int, error)         { return 0, c.err }
+func (c failed) Write([]byte) (int, error)        { return 0, c.err }
+func (c failed) SetDeadline(time.Time) error      { return c.err }
+func (c failed) SetReadDeadline(time.Time) error  { return c.err }
+func (c failed) SetWriteDeadline(time.Time) error { return c.err }
 
 // change notes that listeners came or went.
 func (b *Bell) change() {

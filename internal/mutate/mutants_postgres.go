@@ -306,7 +306,7 @@ var postgresMutants = []mutant{
 		"AND c.n <> ALL (ARRAY(SELECT DISTINCT o.call FROM daybook.owned o WHERE o.call IS NOT NULL))", "",
 		"TestSweepCalls"),
 	pg("sweep-call-age", "a young call stays", "sweep.go",
-		"AND c.at <= coalesce($1::bigint, daybook.clock()) - $3::bigint", "AND $3::bigint > 0", "TestSweepCalls"),
+		"AND c.at <= coalesce($1::bigint, daybook.clock()) - $3::bigint", "AND c.at <= coalesce($1::bigint, daybook.clock()) AND $3::bigint > 0", "TestSweepCalls"),
 	pg("setting-gone", "a setting is taken away where it still is what was read", "save.go",
 		"DELETE FROM daybook.setting WHERE name = $1::text AND value = $2::text",
 		"DELETE FROM daybook.setting WHERE name = $1::text AND $2::text <> ''", "TestStore/contract/SaveSetting"),
@@ -337,12 +337,12 @@ var postgresMutants = []mutant{
 		"TestMarksSeeRanks"),
 	pg("marks-kinds", "who takes one kind hides nothing from others", "marks.go", `key := strings.Join(kinds, " ")`,
 		`key := strings.Join(nil, " ")`, "TestMarksOfKinds"),
-	pg("marks-back", "what is given back behind a mark is found", "marks.go", "\t\tm.back = b.last\n", "", "TestMarks"),
+	pg("marks-back", "what is given back behind a mark is found", "marks.go", "\t\tm.back = b.last\n", "", "TestMarksHideNothingForGood"),
 
 	// The database.
 	pg("retry-conflict", "a conflict with another transaction is met again", "error.go",
-		"return state == stateSerialization || state == stateDeadlock", "return false", "TestL77"),
-	pg("read-only", "a node that takes no writes is left", "tx.go", "\t\tl.s.leave()\n", "", "TestL45"),
+		"return state == stateSerialization || state == stateDeadlock", `return state == "none"`, "TestL77"),
+	pg("read-only", "a node that takes no writes is left", "tx.go", "\t\tl.s.leave()\n", "", "TestReadOnlyConnections"),
 	pg("schema-lock", "one at a time changes the schema", "up.go", "SELECT pg_advisory_xact_lock(", "SELECT (",
 		"TestUpAtOnce"),
 }

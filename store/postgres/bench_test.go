@@ -100,3 +100,25 @@ func benchCalls(b *testing.B, claims bool) {
 		done += len(got.Jobs)
 	}
 }
+
+// BenchmarkOne is one job enqueued, claimed and completed, each alone.
+func BenchmarkOne(b *testing.B) {
+	book := benchBook(b)
+	s, err := book.StartSession(b.Context(), daybook.SessionRequest{Worker: "w", Lease: time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := book.Enqueue(b.Context(), daybook.Request{Queue: "q", Kind: "k", Args: json.RawMessage(benchArgs)}); err != nil {
+			b.Fatal(err)
+		}
+		got, err := book.Claim(b.Context(), daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Limit: 10})
+		if err != nil || len(got.Jobs) != 1 {
+			b.Fatal(err)
+		}
+		j := got.Jobs[0]
+		if _, err := book.Complete(b.Context(), j.ID, daybook.Owner{Session: s.ID, Generation: j.Generation}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

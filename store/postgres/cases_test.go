@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/internal/pgtest"
@@ -180,6 +181,35 @@ func TestL45_ReadOnlyNode(t *testing.T) {
 		_, err := book.Complete(t.Context(), mine[0].ID, ownerOf(mine[0]), nil)
 		return err == nil
 	})
+}
+
+// TestReadOnlyConnections: connections to what takes no writes any more are left
+// at the first refusal, all of them.
+func TestReadOnlyConnections(t *testing.T) {
+	book := fresh(t, pgtest.SharedURL(t), Options{Conns: 5})
+	pool := book.Store().(*Store).pool
+	var held []*pgxpool.Conn
+	for range 5 {
+		conn, err := pool.Acquire(t.Context())
+		ok(t, err)
+		_, err = conn.Exec(t.Context(), "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+		ok(t, err)
+		held = append(held, conn)
+	}
+	for _, conn := range held {
+		conn.Release()
+	}
+	refused := 0
+	for ; refused < 5; refused++ {
+		if _, err := book.Enqueue(t.Context(), daybook.Request{Queue: "q", Kind: "k"}); err == nil {
+			break
+		} else if daybook.CodeOf(err) != daybook.CodeUnavailable {
+			t.Fatalf("got %v (%s), want unavailable", err, daybook.CodeOf(err))
+		}
+	}
+	if refused > 1 {
+		t.Errorf("%d writes were refused before the connections were left", refused)
+	}
 }
 
 // TestL46_SchemaChangesUnderAWorker: tables gain columns and functions are

@@ -20,6 +20,7 @@ type statement struct {
 	cells func(row cells) error // instead of scan, while the rows come in: no other query may run
 	want  int64                 // rows that it must change, or anyCount
 	what  string                // what those rows are, for the answer when they aren't
+	alone bool                  // may be a transaction by itself, in whatever isolation
 }
 
 const anyCount = -1
@@ -237,7 +238,8 @@ func (u *unit) exec(query string, args ...any) (int64, error) {
 // later runs a statement with the next round trip, which fails unless it
 // changes just so many rows; anyCount is any number.
 func (u *unit) later(want int64, what, query string, args ...any) {
-	u.kept = append(u.kept, statement{query: u.schema.in(query), args: args, want: want, what: what})
+	u.kept = append(u.kept, statement{query: u.schema.in(query), args: args, want: want, what: what,
+		alone: query == insertKnown})
 }
 
 // raw runs a query and reads its rows as they come in. Only our own connections
@@ -283,9 +285,13 @@ func (u *unit) flush() error {
 	return err
 }
 
-// commit ends the transaction. Writes that must change just so many rows go out
+// commit ends the transaction; a single statement is one by itself. Writes that must change just so many rows go out
 // before it, since the server can't know what was expected of them.
 func (u *unit) commit() error {
+	if len(u.kept) == 1 && len(u.begin) == 1 && len(u.before) == 1 && u.kept[0].alone {
+		u.before = nil
+		return u.flush()
+	}
 	for _, s := range u.kept {
 		if s.want != anyCount {
 			if err := u.flush(); err != nil {

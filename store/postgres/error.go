@@ -20,6 +20,7 @@ const (
 	stateReadOnly      = "25006"
 	stateLockTimeout   = "55P03"
 	stateUnique        = "23505"
+	stateNotNull       = "23502"
 	stateNoTable       = "42P01"
 	stateNoFunction    = "42883"
 	stateNoSchema      = "3F000"

@@ -675,3 +675,22 @@ func dial(t *testing.T, url string) *pgx.Conn {
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	return conn
 }
+
+// TestEnqueueIntoAForgottenQueue: a queue that this process knows is gone, as
+// after a restore, and is made anew; single jobs go into known queues by a
+// statement of their own.
+func TestEnqueueIntoAForgottenQueue(t *testing.T) {
+	h := newHot(t, Options{})
+	enqueued(t, h.book, 1)
+	h.sql("DELETE FROM daybook.ready", "DELETE FROM daybook.job", "DELETE FROM daybook.outbox", "DELETE FROM daybook.queue")
+	receipt, err := h.book.Enqueue(t.Context(), daybook.Request{Queue: "q", Kind: "k", Priority: 3, In: time.Hour})
+	ok(t, err)
+	again, err := h.book.Enqueue(t.Context(), daybook.Request{Queue: "q", Kind: "k", Priority: 3, In: time.Hour})
+	ok(t, err)
+	for _, id := range []daybook.ID{receipt.ID, again.ID} {
+		j, err := h.book.Job(t.Context(), id)
+		if err != nil || j.Priority != 3 || j.RunAt.Sub(j.EnqueuedAt) != time.Hour || j.Queue != "q" {
+			t.Errorf("%+v, %v", j, err)
+		}
+	}
+}

@@ -61,6 +61,8 @@ type Store struct {
 	once   sync.Once
 	closed atomic.Bool
 
+	known names // queues
+
 	looking sync.Mutex
 	looked  bool // whether a pooler stands between
 	pooled  bool

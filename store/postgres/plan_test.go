@@ -164,6 +164,8 @@ func (p *planner) calls(s daybook.Session, full bool) []call {
 		[]string{"k", "k", "k"}, []string{"{}", "{}", "{}"}, []int64{-1, -1, -4}, nil, nil, nil, nil, nil, nil, nil}
 	calls := []call{
 		{name: "enqueue", query: insertJobs, args: list, rows: 10},
+		{name: "enqueue into a known queue", query: insertKnown, args: []any{nil, "q7", daybook.NewID().String(), "k",
+			"{}", int64(-1), nil, nil, nil, nil, nil, nil, nil}, rows: 10},
 		{name: "enqueue one", query: insertOneJob, args: []any{nil, "q7", daybook.NewID().String(), "k", "{}", int64(-1),
 			nil, nil, nil, nil, nil, nil, nil}, rows: 10},
 		claim("claim", "{q1}", nil, false, false),

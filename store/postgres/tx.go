@@ -26,7 +26,8 @@ type tx struct {
 	view
 	queues   map[string]int64 // queues that this transaction met
 	deltas   map[string]*delta
-	patience bool // lock_timeout is set
+	patience bool     // lock_timeout is set
+	met      []string // queues that it inserts single jobs into
 }
 
 // delta is what the transaction did to one queue's counts.
@@ -51,7 +52,7 @@ func (s *Store) Write(ctx context.Context, doing string, fn func(daybook.Tx) err
 		if n > 0 && !pause(ctx, n) {
 			break
 		}
-		if err = s.writeOnce(ctx, fn); !passing(err) {
+		if err = s.writeOnce(ctx, fn); !passing(err) && !errors.Is(err, errForgotten) {
 			break
 		}
 	}
@@ -71,8 +72,9 @@ func pause(ctx context.Context, n int) bool {
 }
 
 func (s *Store) writeOnce(ctx context.Context, fn func(daybook.Tx) error) error {
-	return s.transact(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED", func(u *unit) error {
-		t := newTx(s, u)
+	var t *tx
+	err := s.transact(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED", func(u *unit) error {
+		t = newTx(s, u)
 		err := fn(t)
 		if err == nil {
 			t.flushCounts()
@@ -80,6 +82,10 @@ func (s *Store) writeOnce(ctx context.Context, fn func(daybook.Tx) error) error 
 		}
 		return err
 	})
+	if t != nil && len(t.met) > 0 {
+		err = s.known.learn(t.met, err)
+	}
+	return err
 }
 
 // Read runs fn on one snapshot.
