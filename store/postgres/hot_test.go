@@ -682,7 +682,8 @@ func dial(t *testing.T, url string) *pgx.Conn {
 func TestEnqueueIntoAForgottenQueue(t *testing.T) {
 	h := newHot(t, Options{})
 	enqueued(t, h.book, 1)
-	h.sql("DELETE FROM daybook.ready", "DELETE FROM daybook.job", "DELETE FROM daybook.outbox", "DELETE FROM daybook.queue")
+	h.sql("DELETE FROM daybook.ready", "DELETE FROM daybook.job", "DELETE FROM daybook.outbox",
+		"DELETE FROM daybook.queue")
 	receipt, err := h.book.Enqueue(t.Context(), daybook.Request{Queue: "q", Kind: "k", Priority: 3, In: time.Hour})
 	ok(t, err)
 	again, err := h.book.Enqueue(t.Context(), daybook.Request{Queue: "q", Kind: "k", Priority: 3, In: time.Hour})
