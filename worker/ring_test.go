@@ -108,7 +108,7 @@ func TestEveryRingIsFinished(t *testing.T) {
 		p.cut()
 		id = enqueue(t, book, daybook.Request{})
 		step("book away", daybook.Ring{Queue: "q"}, false, 1) // the book repeats its call before it gives up
-		after(155 * time.Millisecond) // its two repeats
+		after(155 * time.Millisecond)                         // its two repeats
 		if got := h.took(); !slices.Equal(got, []bool{false}) {
 			t.Errorf("book away: finished %v, want false at once", got)
 		}
