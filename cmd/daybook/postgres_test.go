@@ -147,7 +147,8 @@ func testPostgresNewerSchema(t *testing.T) {
 	for _, test := range []struct {
 		version, oldest string
 		serves, current bool
-	}{{strconv.Itoa(postgres.Version), "1", true, true}, {strconv.Itoa(postgres.OldestVersion), "1", true, false},
+	}{{strconv.Itoa(postgres.Version), "1", true, true},
+		{strconv.Itoa(postgres.OldestVersion), "1", true, postgres.OldestVersion == postgres.Version},
 		{next, "1", true, false}, {next, next, false, false}} {
 		c.spoil("UPDATE daybook.setting SET value = '" + test.version + "' WHERE name = 'schema'")
 		c.spoil("UPDATE daybook.setting SET value = '" + test.oldest + "' WHERE name = 'schema_oldest'")
