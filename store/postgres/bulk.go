@@ -36,9 +36,8 @@ const insertOneJob = `SELECT daybook.insert_one($1::bigint, $2::text, $3::uuid, 
 	$7::bigint, $8::bigint, $9::bigint, $10::int, $11::boolean, $12::bigint, $13::text)`
 
 // insertKnown does what insert_one does, for a queue that is there: where it
-// isn't, its number is NULL, which no job may have. A function in PL/pgSQL makes
-// its expressions ready in each transaction anew, which takes as long as this
-// statement.
+// isn't, its number is NULL, which no job may have. The call of the function takes
+// the server nearly twice as long.
 const insertKnown = `WITH t AS MATERIALIZED (SELECT coalesce($1::bigint, daybook.clock()) AS at),
 	j AS (INSERT INTO daybook.job AS j (enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures,
 			set_aside_lost, timeout, key)
