@@ -70,10 +70,13 @@ func TestL72OneEnqueueAmong300IdleWorkers(t *testing.T) {
 func TestL40EarlyRing(t *testing.T) {
 	path, bell := filepath.Join(t.TempDir(), "shop.db"), local.New()
 	defer bell.Close()
-	var acted atomic.Int64
+	asks, acted := make(chan struct{}, 1000), make(chan struct{}, 1000)
 	hook := func(gap string, _ daybook.ID) {
-		if gap == daybook.GapAck {
-			acted.Add(1)
+		switch gap {
+		case daybook.GapClaim:
+			asks <- struct{}{}
+		case daybook.GapAck:
+			acted <- struct{}{}
 		}
 	}
 	book, err := sqlite.Open(t.Context(), path, sqlite.Options{Book: daybook.Options{Bell: bell, Hook: hook}})
@@ -106,12 +109,11 @@ func TestL40EarlyRing(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 	}()
-	until(t, "the worker to listen", func() bool { return !w.Stats().Session.IsZero() })
+	<-asks // and so it listens
 	for _, commit := range []bool{false, true} {
 		ended.Store(false)
-		acted.Store(0)
 		bell.Ring(t.Context(), "q")
-		until(t, "an idle worker", func() bool { return acted.Swap(0) > 0 })
+		<-acted // an idle worker
 		tx, err := db.BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -120,15 +122,17 @@ func TestL40EarlyRing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		heard := w.Stats().Rings
+		for len(asks) > 0 {
+			<-asks
+		}
 		bell.Ring(t.Context(), "q")
-		until(t, "the early ring to be heard", func() bool { return w.Stats().Rings > heard })
+		<-asks // the early ring is heard
 		ended.Store(true)
 		if !commit {
 			if err := tx.Rollback(); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the claim to be answered", func() bool { return acted.Load() > 0 })
+			<-acted
 			continue
 		}
 		if err := tx.Commit(); err != nil {
@@ -140,15 +144,5 @@ func TestL40EarlyRing(t *testing.T) {
 	}
 	if s := w.Stats(); s.Claimed != 1 {
 		t.Errorf("%d claims, want the one of the job that was committed", s.Claimed)
-	}
-}
-
-// until polls a condition.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited 30s for %s", what)
-		}
 	}
 }
