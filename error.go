@@ -23,6 +23,9 @@ const (
 	CodeBusy        Code = "busy"
 	CodeUnavailable Code = "unavailable"
 	CodeInternal    Code = "internal"
+
+	// CodeEffectNameReused: an effect's name was begun twice in one attempt.
+	CodeEffectNameReused Code = "effect_name_reused"
 )
 
 // Error is every error a caller of this package sees. Raw errors of a driver
@@ -60,6 +63,8 @@ var (
 	ErrRefused = &Error{Code: CodeRefused}
 	// ErrEffectOpen: an effect was begun and nobody knows how it ended.
 	ErrEffectOpen = &Error{Code: CodeEffectOpen}
+	// ErrEffectNameReused: an effect's name was begun twice in one attempt.
+	ErrEffectNameReused = &Error{Code: CodeEffectNameReused}
 	// ErrNotFound: no such job, session, queue or key.
 	ErrNotFound = &Error{Code: CodeNotFound}
 	// ErrKeyConflict: the key or id belongs to another request.

@@ -33,10 +33,16 @@ type Safe struct {
 // SafeToRetry is the one function that answers for a job that a person looks
 // at, from its effects.
 func SafeToRetry(j Job, effects []Effect, now Time) Safe {
-	var open []string
+	var open, again []string
 	happened := false
 	for _, e := range effects {
-		if e.State == EffectIsOpen && e.Policy != PolicyRepeatable {
+		switch {
+		case e.State != EffectIsOpen:
+		case e.Policy == PolicyRepeatable:
+			again = append(again, e.Name+" is repeatable")
+		case e.Policy == PolicyKeyed && now < e.SafeUntil:
+			again = append(again, e.Name+" has a key that its destination knows until "+e.SafeUntil.String())
+		default:
 			open = append(open, e.Name)
 		}
 		happened = happened || e.Name == HandlerEffect && e.State == EffectDone
@@ -47,10 +53,13 @@ func SafeToRetry(j Job, effects []Effect, now Time) Safe {
 	case len(open) > 0:
 		return Safe{Open: open, Grounds: "effect " + strings.Join(open, ", ") +
 			" was begun and nobody knows whether it happened; settle it first"}
+	case len(again) > 0:
+		return Safe{Yes: true, Grounds: "calling again is safe: effect " + strings.Join(again, "; ") +
+			"; settle it as absent, and the job goes on"}
 	case len(effects) == 0:
 		return Safe{Yes: true, Grounds: "the job records no effects; its handler must bear running again"}
 	}
-	return Safe{Yes: true, Grounds: "every effect is done, absent or repeatable"}
+	return Safe{Yes: true, Grounds: "every effect is done or absent"}
 }
 
 // WhyOf explains a job from what one snapshot holds.
@@ -185,15 +194,26 @@ func TimelineOf(j Job, h History) []Event {
 			ClaimedAt: j.ClaimedAt, StartedAt: j.StartedAt}.events()...)
 	}
 	for _, e := range h.Effects {
-		events = append(events, e.events()...)
+		if e.Name == HandlerEffect { // the others have events of their own
+			events = append(events, e.events()...)
+		}
 	}
 	for _, r := range h.Refusals {
 		events = append(events, Event{At: r.At, What: "fenced", Generation: r.Generation, Session: r.Session,
-			Detail: strings.TrimSpace(r.Operation + " refused: not the owner any more. " + r.Said)})
+			Detail: strings.TrimSpace(operationText(r.Operation) + " refused: not the owner any more. " + r.Said)})
 	}
 	events = append(events, h.Events...)
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return events
+}
+
+// operationText is what a fenced owner wanted, in words.
+func operationText(operation string) string {
+	verb, name, about := strings.Cut(operation, ":")
+	if !about {
+		return operation
+	}
+	return strings.ReplaceAll(verb, "_", " ") + " " + name
 }
 
 // again says how often a request was repeated.
@@ -248,6 +268,8 @@ type Backlog struct {
 	Held     int64            `json:"held"`
 	Oldest   float64          `json:"oldest_eligible_seconds"` // not of later, paused or held ones
 	Reasons  map[Reason]int64 `json:"set_aside_reasons"`
+	Open     int64            `json:"open_effects"`    // of jobs that still are in the book
+	Doubled  int64            `json:"doubled_effects"` // happened twice, as evidence shows
 	Kinds    []KindCounts     `json:"kinds"`
 	Counts
 }
@@ -255,7 +277,7 @@ type Backlog struct {
 // BacklogOf puts a counted queue into the words people read.
 func BacklogOf(q Queue, now Time) Backlog {
 	b := Backlog{Queue: q.Name, Paused: q.Paused, Eligible: q.Eligible, Later: q.Later, Held: q.Held,
-		Counts: q.Counts, Kinds: q.Kinds, Reasons: map[Reason]int64{}}
+		Counts: q.Counts, Kinds: q.Kinds, Reasons: map[Reason]int64{}, Open: q.OpenEffects, Doubled: q.Doubled}
 	for _, k := range q.Kinds {
 		for reason, n := range k.SetAside {
 			b.Reasons[reason] += n

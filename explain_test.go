@@ -136,8 +136,7 @@ func TestTimelineOf(t *testing.T) {
 		},
 	}
 	want := []string{"0 accepted", "1 replayed", "2 claimed", "3 started", "4 failed", "10 released",
-		"20 claimed", "21 effect begun",
-		"22 effect done", "23 effect begun", "31 lost", "40 fenced", "45 revived", "50 claimed", "51 started"}
+		"20 claimed", "23 effect begun", "31 lost", "40 fenced", "45 revived", "50 claimed", "51 started"}
 	var got []string
 	details := map[string]string{}
 	for _, e := range TimelineOf(j, h) {

@@ -45,6 +45,7 @@ type Job struct {
 	GrantedAt      int64  `json:"-"` // the session's count of listing renewals at the grant
 	OpenEffect     string `json:"-"` // the first effect that is open, or ""
 	Ledger         bool   `json:"-"` // its handler recorded an effect
+	Effects        int    `json:"-"` // how many effects it has
 	Ref            int64  `json:"-"` // the store's own handle of the row
 }
 

@@ -47,6 +47,10 @@ type Tx interface {
 	// SaveOwned writes start and progress of running jobs, where generation
 	// and session still match, else CodeFenced.
 	SaveOwned(ctx context.Context, jobs []Job) error
+	// SaveEffect writes a row of the ledger, the call that it gave leave to, and
+	// its event, beside a job that is locked: while that runs, only where
+	// generation and session still match, else CodeFenced.
+	SaveEffect(ctx context.Context, j Job, w EffectWrite) error
 	// SaveSession inserts a session without Ref (and returns it with one), or
 	// updates one that hasn't ended meanwhile, else CodeFenced.
 	SaveSession(ctx context.Context, s Session) (Session, error)
@@ -116,7 +120,10 @@ type View interface {
 	Queues(ctx context.Context, counted bool) ([]Queue, error)
 	// Key loads a request key's record; not found is false.
 	Key(ctx context.Context, key string) (KeyRecord, bool, error)
-	// Effects lists a page of the ledger.
+	// Effect loads one effect of a job, with its calls and what came too late;
+	// not found is false.
+	Effect(ctx context.Context, j Job, name string) (Effect, bool, error)
+	// Effects lists a page of the ledger, with what came too late.
 	Effects(ctx context.Context, f EffectFilter) (Page[Effect], error)
 	// Setting reads a value of the book itself, "" for none.
 	Setting(ctx context.Context, name string) (string, error)
@@ -267,6 +274,8 @@ type Queue struct {
 	Held         int64        `json:"-"`
 	Oldest       Time         `json:"-"` // when the oldest eligible job became eligible
 	Kinds        []KindCounts `json:"-"`
+	OpenEffects  int64        `json:"-"`
+	Doubled      int64        `json:"-"` // effects that happened twice
 	Ref          int64        `json:"-"`
 }
 

@@ -16,8 +16,13 @@ import (
 // Book is a book in memory that belongs to one test.
 type Book struct {
 	*daybook.Book
-	t testing.TB
+	t      testing.TB
+	broken []string
 }
+
+// ExpectBroken names invariants that the test breaks on purpose, like
+// effect-doubled: at its end they must be broken, and no other.
+func (b *Book) ExpectBroken(invariants ...string) { b.broken = append(b.broken, invariants...) }
 
 // New opens a book in memory with a bell of its own. When the test ends the
 // book's invariants are checked, and a violation fails the test. The book logs
@@ -33,13 +38,14 @@ func New(t testing.TB) *Book {
 	if err != nil {
 		t.Fatalf("opening a book in memory: %v", err)
 	}
+	b := &Book{Book: book, t: t}
 	t.Cleanup(func() {
-		Check(t, book)
+		Check(t, book, b.broken...)
 		out.close()
 		bell.Close()
 		book.Close()
 	})
-	return &Book{Book: book, t: t}
+	return b
 }
 
 // output is the test's, until the test is over: a handler that outlives it must

@@ -35,6 +35,7 @@ type run struct {
 	result    atomic.Pointer[json.RawMessage]
 	inTx      atomic.Bool // a fenced transaction of this claim runs
 	completed atomic.Bool // and one committed the completion
+	setAside  atomic.Bool // by the ledger, for a person: the attempt has ended
 
 	// Of the handler, from its beginning on.
 
@@ -71,7 +72,7 @@ func (r *run) begin(base context.Context, now time.Time) {
 		}
 	}
 	inner, cancel := context.WithCancelCause(base)
-	r.ctx = &runContext{Context: inner, cancel: cancel, limit: r.limit}
+	r.ctx = &runContext{Context: inner, cancel: cancel, limit: r.limit, run: r}
 }
 
 // runContext is a handler's context. It costs no timer and no entry in a parent
@@ -81,6 +82,18 @@ type runContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	limit  time.Time
+	run    *run
+}
+
+// runKey finds the run of a handler's context.
+type runKey struct{}
+
+// Value is of Run's context, and the run itself for [Effect].
+func (c *runContext) Value(key any) any {
+	if key == (runKey{}) {
+		return c.run
+	}
+	return c.Context.Value(key)
 }
 
 // Deadline is when the run limit is over.

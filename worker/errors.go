@@ -64,6 +64,9 @@ func Release() error { return Snooze(0) }
 
 // outcome says what a handler's ending means for the job.
 func (r *run) outcome(err error) daybook.Outcome {
+	if r.setAside.Load() { // the attempt has ended, in the book already
+		return daybook.Outcome{Kind: daybook.OutcomeReleased}
+	}
 	if err == nil || r.completed.Load() { // what a transaction completed stays so
 		return daybook.Outcome{Kind: daybook.OutcomeSucceeded, Result: r.resultSet()}
 	}

@@ -41,24 +41,31 @@ func (v *view) AttemptOf(_ context.Context, j daybook.Job, generation int64) (da
 
 // History loads what happened to a job, each list by the index on its seq.
 func (v *view) History(_ context.Context, j daybook.Job) (h daybook.History, err error) {
-	seq, k, found := []any{j.Ref}, daybook.KeyRecord{}, false
+	seq, k, found, calls := []any{j.Ref}, daybook.KeyRecord{}, false, []effectCall(nil)
 	list := []statement{
 		v.ask(attemptRows+"WHERE e.seq = $1::bigint ORDER BY e.generation", seq, scanAttempt(&h.Attempts)),
 		v.ask(`SELECT e.at, e.what, e.generation, e.actor, e.reason, e.detail FROM daybook.event e
 			WHERE e.seq = $1::bigint ORDER BY e.at, e.n`, seq, scanEvent(&h.Events)),
-		v.ask(`SELECT r.generation, r.session, r.operation, r.at, r.said FROM daybook.refusal r WHERE r.seq = $1::bigint
-			ORDER BY r.at, r.generation, r.operation COLLATE "C"`, seq, scanRefusal(j.ID, &h.Refusals)),
+		v.ask(refusalRows, seq, scanRefusal(j.ID, &h.Refusals)),
+		v.ask(callRows+" WHERE c.seq = $1::bigint ORDER BY c.generation, c.round", seq, scanCall(&calls)),
 		v.ask(effectRows+" WHERE e.seq = $1::bigint ORDER BY e.begun_at, e.name", seq, scanEffect(&h.Effects)),
 	}
 	if j.Key != "" {
 		list = append(list, v.ask(readKey, []any{j.Key}, scanKey(&k, &found)))
 	}
 	err = v.planned(list...)
+	addCalls(h.Effects, calls)
+	for i := range h.Effects {
+		h.Effects[i].Late = daybook.LateOf(h.Effects[i].Name, h.Refusals)
+	}
 	if found {
 		h.Key = &k
 	}
 	return h, err
 }
+
+const refusalRows = `SELECT r.generation, r.session, r.operation, r.at, r.said FROM daybook.refusal r
+	WHERE r.seq = $1::bigint ORDER BY r.at, r.generation, r.operation COLLATE "C"`
 
 func scanEvent(into *[]daybook.Event) func(row []any) error {
 	return func(row []any) error {

@@ -43,6 +43,7 @@ func notJSON(row []any) bool { return !json.Valid([]byte(text(row[0]))) }
 const rowsWithJob = `SELECT p.v, NULL, 'effects, events, refusals or progress of a job that is gone' FROM part p
 	WHERE NOT EXISTS (SELECT FROM daybook.job x WHERE x.seq = p.v::bigint OFFSET 0)
 		AND (EXISTS (SELECT FROM daybook.effect x WHERE x.seq = p.v::bigint OFFSET 0)
+			OR EXISTS (SELECT FROM daybook.effect_call x WHERE x.seq = p.v::bigint OFFSET 0)
 			OR EXISTS (SELECT FROM daybook.event x WHERE x.seq = p.v::bigint OFFSET 0)
 			OR EXISTS (SELECT FROM daybook.refusal x WHERE x.seq = p.v::bigint OFFSET 0)
 			OR EXISTS (SELECT FROM daybook.progress x WHERE x.seq = p.v::bigint OFFSET 0))`

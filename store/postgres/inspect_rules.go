@@ -37,7 +37,8 @@ var rules = map[string]rule{
 	"size-limit":         ofJobs(sizeLimit),
 	"args-json":          {full: everyJob, live: liveJobs, query: argsJSON, rows: 200, wrong: notJSON},
 	// Attempts go with their partition, long after their job.
-	"rows-with-job": {full: []source{walkJobsOf("effect"), walkJobsOf("event"), walkJobsOf("refusal"),
+	"rows-with-job": {full: []source{walkJobsOf("effect"), walkJobsOf("effect_call"),
+		walkJobsOf("event"), walkJobsOf("refusal"),
 		walkJobsOf("progress")}, query: rowsWithJob},
 	"key-kept":        ofJobs(keyKept),
 	"key-fingerprint": {full: everyJob, live: liveJobs, query: keyFingerprint, rows: 200, wrong: otherFingerprint},

@@ -21,7 +21,8 @@ func (v *view) Queues(_ context.Context, counted bool) ([]daybook.Queue, error) 
 	}
 	if counted {
 		list = append(list, v.ask(sumCounts, nil, q.scanCounts), v.ask(countWaiting, []any{now}, q.scanWaiting),
-			v.ask(countRunning, nil, q.scanRunning), v.ask(countAside, nil, q.scanAside))
+			v.ask(countRunning, nil, q.scanRunning), v.ask(countAside, nil, q.scanAside),
+			v.ask(countEffects, nil, q.scanEffects))
 	}
 	if err := v.planned(list...); err != nil {
 		return nil, err
@@ -87,6 +88,11 @@ const (
 		CROSS JOIN LATERAL (SELECT j.kind FROM daybook.job j WHERE j.id = o.id OFFSET 0) j GROUP BY 1, 2`
 	countAside = `SELECT j.queue, j.kind, j.reason, count(*) FROM daybook.job j WHERE j.state = 4 AND j.state <> 0
 		GROUP BY 1, 2, 3`
+	// What the ledger leaves to people, by effect_open and effect_doubled.
+	countEffects = `SELECT j.queue, count(*) FILTER (WHERE f.open), count(*) FILTER (WHERE NOT f.open)
+		FROM (SELECT seq, true AS open FROM daybook.effect WHERE state = 'open'
+			UNION ALL SELECT seq, false FROM daybook.effect WHERE doubled) f
+		CROSS JOIN LATERAL (SELECT j.queue FROM daybook.job j WHERE j.seq = f.seq OFFSET 0) j GROUP BY 1`
 )
 
 // queueList collects what is known of the queues.
@@ -183,6 +189,13 @@ func (q *queueList) scanRunning(row []any) error {
 
 func (q *queueList) scanAside(row []any) error {
 	q.kind(num(row[0]), text(row[1])).SetAside[daybook.Reason(text(row[2]))] = num(row[3])
+	return nil
+}
+
+func (q *queueList) scanEffects(row []any) error {
+	if queue := q.of(num(row[0])); queue != nil {
+		queue.OpenEffects, queue.Doubled = num(row[1]), num(row[2])
+	}
 	return nil
 }
 

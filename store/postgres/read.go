@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/daybookdev/daybook"
 )
@@ -110,51 +109,6 @@ func scanKey(k *daybook.KeyRecord, found *bool) func(row []any) error {
 		fingerprint, err := hex.DecodeString(text(row[2]))
 		copy(k.Fingerprint[:], fingerprint)
 		return err
-	}
-}
-
-// Effects lists a page of the ledger, by job and name: in the order of its
-// primary key, or of effect_open for the open ones.
-func (v *view) Effects(_ context.Context, f daybook.EffectFilter) (page daybook.Page[daybook.Effect], err error) {
-	after, name, err := openCursor(f.Cursor, 1)
-	if err != nil {
-		return page, err
-	}
-	var p params
-	where := []string{"true"}
-	if f.Open {
-		where = append(where, "e.state = 'open'")
-	}
-	if !f.Job.IsZero() {
-		where = append(where, "e.seq = (SELECT j.seq FROM daybook.job j WHERE j.id = "+
-			p.add(f.Job.String())+"::text::uuid)")
-	}
-	if after != nil {
-		where = append(where, "(e.seq, e.name) > ("+p.add(after[0])+"::bigint, "+p.add(name)+"::text)")
-	}
-	query := effectRows + " WHERE " + strings.Join(where, " AND ") + " ORDER BY e.seq, e.name LIMIT " +
-		p.add(int64(f.Limit)+1) + "::bigint"
-	if err = v.look(query, p, scanEffect(&page.Items)); err != nil || len(page.Items) <= f.Limit {
-		return page, err
-	}
-	page.Items = page.Items[:f.Limit]
-	last := page.Items[f.Limit-1]
-	page.Cursor = closeCursor([]int64{last.Ref}, last.Name)
-	return page, nil
-}
-
-const effectRows = `SELECT e.seq, i.id, e.name, e.policy, e.state, e.generation, e.round, e.key, e.begun_at, e.ended_at,
-	e.settled_by, e.doubled, e.result FROM daybook.effect e
-	CROSS JOIN LATERAL (SELECT j.id FROM daybook.job j WHERE j.seq = e.seq OFFSET 0) i`
-
-// scanEffect reads effectRows.
-func scanEffect(into *[]daybook.Effect) func(row []any) error {
-	return func(row []any) error {
-		*into = append(*into, daybook.Effect{Ref: num(row[0]), Job: id(row[1]), Name: text(row[2]),
-			Policy: daybook.Policy(text(row[3])), State: daybook.EffectState(text(row[4])), Generation: num(row[5]),
-			Round: int(num(row[6])), Key: text(row[7]), BegunAt: at(row[8]), EndedAt: at(row[9]), SettledBy: text(row[10]),
-			Doubled: truth(row[11]), Result: raw(row[12])})
-		return nil
 	}
 }
 

@@ -124,7 +124,7 @@ func (t *tx) saveWalk(d dayWalk) {
 }
 
 // sideTables have rows of a job, by its seq.
-var sideTables = []string{"ended_rest", "progress", "effect", "event", "refusal"}
+var sideTables = []string{"ended_rest", "progress", "effect", "effect_call", "event", "refusal"}
 
 // Prune removes jobs with their rows. A key's record gets the end first, since
 // from here on it alone answers for the request. The attempts go with their day.

@@ -169,25 +169,13 @@ func (t *tx) saveBeside(c daybook.Change) {
 	if c.Attempt != nil {
 		t.saveAttempt(c)
 	}
-	if e := c.Effect; e != nil {
-		t.later(1, "effects", `INSERT INTO daybook.effect (seq, name, policy, state, generation, round, key, begun_at,
-			ended_at,
-			settled_by, doubled, result) VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bigint, $6::int, $7::text,
-			$8::bigint, $9::bigint, $10::text, $11::boolean, $12::text) ON CONFLICT (seq, name) DO UPDATE SET state =
-				excluded.state,
-			generation = excluded.generation, begun_at = excluded.begun_at, ended_at = excluded.ended_at,
-			settled_by = excluded.settled_by, doubled = excluded.doubled, result = excluded.result`,
-			c.Was.Ref, e.Name, string(e.Policy), string(e.State), e.Generation, int64(e.Round), e.Key, int64(e.BegunAt),
-			null(e.EndedAt), nullText(e.SettledBy), e.Doubled, nullJSON(e.Result))
+	if c.Effect != nil {
+		t.saveEffect(c.Was.Ref, *c.Effect)
 		if c.Now.State == daybook.Running { // the set of completions passes it by from here on
 			t.later(1, "running jobs", "UPDATE daybook.owned SET ledger = true WHERE id = $1::text::uuid", c.Now.ID.String())
 		}
 	}
-	if e := c.Event; e != nil {
-		t.later(1, "events", `INSERT INTO daybook.event (seq, at, what, generation, actor, reason, detail)
-			VALUES ($1::bigint, $2::bigint, $3::text, $4::bigint, $5::text, $6::text, $7::text)`,
-			c.Was.Ref, int64(e.At), e.What, nullInt(e.Generation), nullText(e.Actor), nullText(e.Reason), nullText(e.Detail))
-	}
+	t.saveEvent(c.Was.Ref, c.Event)
 }
 
 // saveAttempt appends the attempt that a change ended, and folds the two

@@ -48,8 +48,11 @@ func (v *view) History(_ context.Context, j daybook.Job) (h daybook.History, err
 	if h.Effects, err = v.effects("WHERE e.seq = ? ORDER BY e.begun_at, e.name", j.Ref); err != nil {
 		return h, err
 	}
-	if j.Key == "" {
-		return h, nil
+	for i := range h.Effects {
+		h.Effects[i].Late = daybook.LateOf(h.Effects[i].Name, h.Refusals)
+	}
+	if err = v.addCalls(h.Effects, "seq = ?", j.Ref); err != nil || j.Key == "" {
+		return h, err
 	}
 	record, found, err := v.key(j.Key)
 	if found {

@@ -36,7 +36,7 @@ func (v *view) Queues(_ context.Context, counted bool) (list []daybook.Queue, er
 	if err := v.countLive(byNumber); err != nil {
 		return nil, err
 	}
-	return list, nil
+	return list, v.countEffects(byNumber)
 }
 
 // Queues of a write transaction adds what the transaction itself did so far,
@@ -159,6 +159,18 @@ func (v *view) countLive(queues map[int64]*daybook.Queue) error {
 		slices.SortFunc(q.Kinds, func(a, b daybook.KindCounts) int { return strings.Compare(a.Kind, b.Kind) })
 	}
 	return nil
+}
+
+// countEffects counts what the ledger leaves to people, by two small indexes.
+func (v *view) countEffects(queues map[int64]*daybook.Queue) error {
+	return v.q.rows(`SELECT j.queue, sum(f.open), sum(1 - f.open) FROM (SELECT seq, 1 AS open FROM effect
+			INDEXED BY effect_open WHERE state = 'open' UNION ALL SELECT seq, 0 FROM effect INDEXED BY effect_doubled
+			WHERE doubled <> 0) f CROSS JOIN job j ON j.seq = f.seq GROUP BY 1`, nil, func(row []driver.Value) error {
+		if q := queues[num(row[0])]; q != nil {
+			q.OpenEffects, q.Doubled = num(row[1]), num(row[2])
+		}
+		return nil
+	})
 }
 
 func (v *view) countWaiting(queues map[int64]*daybook.Queue, of func(int64, string) *daybook.KindCounts) error {

@@ -273,55 +273,6 @@ func openCursor(cursor string) ([]int64, error) {
 	return key, nil
 }
 
-// Effects lists a page of the ledger, by job and name.
-func (v *view) Effects(_ context.Context, f daybook.EffectFilter) (page daybook.Page[daybook.Effect], err error) {
-	after, err := openCursor(f.Cursor)
-	if err != nil {
-		return page, err
-	}
-	where, args := []string{"1"}, []driver.Value{}
-	if f.Open {
-		where = append(where, "e.state = 'open'")
-	}
-	if !f.Job.IsZero() {
-		where, args = append(where, "j.id = ?"), append(args, blob(f.Job))
-	}
-	if len(after) == 2 {
-		where, args = append(where, "e.seq >= ?"), append(args, after[0])
-	}
-	skip := int64(0)
-	if len(after) == 2 {
-		skip = after[1]
-	}
-	effects, err := v.effects("WHERE "+strings.Join(where, " AND ")+" ORDER BY e.seq, e.name LIMIT ? OFFSET ?",
-		append(args, int64(f.Limit)+1, skip)...)
-	n := skip
-	return pageOf(effects, f.Limit, func(last daybook.Effect) []int64 {
-		n = 0
-		if len(after) == 2 && after[0] == last.Ref {
-			n = skip
-		}
-		for _, e := range effects[:f.Limit] {
-			if e.Ref == last.Ref {
-				n++
-			}
-		}
-		return []int64{last.Ref, n}
-	}), err
-}
-
-func (v *view) effects(where string, args ...driver.Value) (list []daybook.Effect, err error) {
-	err = v.q.rows(`SELECT e.seq, j.id, e.name, e.policy, e.state, e.generation, e.round, e.key, e.begun_at, e.ended_at,
-		e.settled_by, e.doubled, e.result FROM effect e JOIN job j ON j.seq = e.seq `+where, args, func(row []driver.Value) error {
-		list = append(list, daybook.Effect{Ref: num(row[0]), Job: id(row[1]), Name: text(row[2]),
-			Policy: daybook.Policy(text(row[3])), State: daybook.EffectState(text(row[4])), Generation: num(row[5]),
-			Round: int(num(row[6])), Key: text(row[7]), BegunAt: at(row[8]), EndedAt: at(row[9]), SettledBy: text(row[10]),
-			Doubled: num(row[11]) != 0, Result: raw(row[12])})
-		return nil
-	})
-	return list, err
-}
-
 // Setting reads a value of the book itself.
 func (v *view) Setting(_ context.Context, name string) (string, error) {
 	value, err := one(v.q, "SELECT value FROM setting WHERE name = ?", name)

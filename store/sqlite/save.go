@@ -385,22 +385,12 @@ func (t *tx) saveBeside(c daybook.Change) error {
 			return err
 		}
 	}
-	if e := c.Effect; e != nil {
-		if _, err := t.q.exec(`INSERT INTO effect (seq, name, policy, state, generation, round, key, begun_at, ended_at,
-			settled_by, doubled, result) VALUES (`+marks(12)+`) ON CONFLICT DO UPDATE SET state = excluded.state,
-			generation = excluded.generation, begun_at = excluded.begun_at, ended_at = excluded.ended_at,
-			settled_by = excluded.settled_by, doubled = excluded.doubled, result = excluded.result`,
-			c.Was.Ref, e.Name, string(e.Policy), string(e.State), e.Generation, int64(e.Round), e.Key, int64(e.BegunAt),
-			null(e.EndedAt), nullText(e.SettledBy), flag(e.Doubled), nullJSON(e.Result)); err != nil {
+	if c.Effect != nil {
+		if err := t.saveEffect(c.Was.Ref, *c.Effect); err != nil {
 			return err
 		}
 	}
-	if e := c.Event; e != nil {
-		_, err := t.q.exec(`INSERT INTO event (seq, at, what, generation, actor, reason, detail) VALUES (`+marks(7)+`)`,
-			c.Was.Ref, int64(e.At), e.What, nullInt(e.Generation), nullText(e.Actor), nullText(e.Reason), nullText(e.Detail))
-		return err
-	}
-	return nil
+	return t.saveEvent(c.Was.Ref, c.Event)
 }
 
 // saveAttempt appends the attempt that a change ended, and folds the two

@@ -98,7 +98,7 @@ func upgradeLocked(c *conn, now daybook.Time) error {
 // share their transactions.
 func refuseForeign(c *conn) error {
 	name, err := one(c, `SELECT name FROM sqlite_schema WHERE name IN ('job', 'ready', 'owned', 'ended', 'session', 'setting',
-		'queue', 'request', 'call', 'effect', 'event', 'refusal', 'outbox', 'sums', 'progress') LIMIT 1`)
+		'queue', 'request', 'call', 'effect', 'effect_call', 'event', 'refusal', 'outbox', 'sums', 'progress') LIMIT 1`)
 	if err == nil && name != nil {
 		return daybook.Fail(daybook.CodeInvalid, "the file has a table %s that is not the book's; choose another file", text(name))
 	}

@@ -149,22 +149,41 @@ CREATE TABLE request (
 ) WITHOUT ROWID;
 CREATE INDEX request_ended ON request (ended_at) WHERE ended_at IS NOT NULL;
 
+-- The ledger: what jobs do outside, one row a name.
 CREATE TABLE effect (
-    seq        INTEGER NOT NULL,
-    name       TEXT NOT NULL,
-    policy     TEXT NOT NULL,
-    state      TEXT NOT NULL,
-    generation INTEGER NOT NULL,
-    round      INTEGER NOT NULL DEFAULT 0,
-    key        TEXT NOT NULL,
-    begun_at   INTEGER NOT NULL,
-    ended_at   INTEGER,
-    settled_by TEXT,
-    doubled    INTEGER NOT NULL DEFAULT 0,
-    result     TEXT,
+    seq         INTEGER NOT NULL,
+    name        TEXT NOT NULL,
+    policy      TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    generation  INTEGER NOT NULL,                   -- of the newest begin that was told to call
+    round       INTEGER NOT NULL DEFAULT 0,
+    key         TEXT NOT NULL,
+    begun_at    INTEGER NOT NULL,
+    ended_at    INTEGER,
+    settled_by  TEXT,
+    doubled     INTEGER NOT NULL DEFAULT 0,
+    result      TEXT,
+    call_until  INTEGER,                            -- the newest call has been given up by then
+    safe_until  INTEGER,                            -- keyed: the destination knows the key until then
+    quiet       INTEGER,                            -- checked: microseconds
+    fingerprint TEXT,
+    call        BLOB,                               -- of the newest begin, whatever it was told
+    used        INTEGER,                            -- its generation
+    probed      INTEGER,                            -- generation that was told to probe since the newest call
     PRIMARY KEY (seq, name)
 ) WITHOUT ROWID;
 CREATE INDEX effect_open ON effect (seq) WHERE state = 'open';
+CREATE INDEX effect_doubled ON effect (seq) WHERE doubled <> 0;
+
+-- Every leave to call that the ledger gave.
+CREATE TABLE effect_call (
+    seq        INTEGER NOT NULL,
+    name       TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    round      INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
+    PRIMARY KEY (seq, name, generation, round)
+) WITHOUT ROWID;
 
 -- What people and the book itself did to a job.
 CREATE TABLE event (

@@ -9,7 +9,7 @@ import (
 )
 
 // sideTables have rows of a job, by its seq.
-var sideTables = []string{"ended", "progress", "effect", "event", "refusal"}
+var sideTables = []string{"ended", "progress", "effect", "effect_call", "event", "refusal"}
 
 // Prune removes jobs with their rows. A key's record gets the end first, since
 // from here on it alone answers for the request.

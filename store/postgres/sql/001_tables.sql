@@ -178,22 +178,41 @@ CREATE TABLE daybook.request (
 );
 CREATE INDEX request_ended ON daybook.request (ended_at) WHERE ended_at IS NOT NULL;
 
+-- The ledger: what jobs do outside, one row a name.
 CREATE TABLE daybook.effect (
-    seq        bigint NOT NULL,
-    name       text COLLATE "C" NOT NULL,
-    policy     text NOT NULL,
-    state      text NOT NULL,
-    generation bigint NOT NULL,
-    round      int NOT NULL DEFAULT 0,
-    key        text NOT NULL,
-    begun_at   bigint NOT NULL,
-    ended_at   bigint,
-    settled_by text,
-    doubled    boolean NOT NULL DEFAULT false,
-    result     text,
+    seq         bigint NOT NULL,
+    name        text COLLATE "C" NOT NULL,
+    policy      text NOT NULL,
+    state       text NOT NULL,
+    generation  bigint NOT NULL,                 -- of the newest begin that was told to call
+    round       int NOT NULL DEFAULT 0,
+    key         text NOT NULL,
+    begun_at    bigint NOT NULL,
+    ended_at    bigint,
+    settled_by  text,
+    doubled     boolean NOT NULL DEFAULT false,
+    result      text,
+    call_until  bigint,                          -- the newest call has been given up by then
+    safe_until  bigint,                          -- keyed: the destination knows the key until then
+    quiet       bigint,                          -- checked: microseconds
+    fingerprint text,
+    call        uuid,                            -- of the newest begin, whatever it was told
+    used        bigint,                          -- its generation
+    probed      bigint,                          -- generation that was told to probe since the newest call
     PRIMARY KEY (seq, name)
 );
 CREATE INDEX effect_open ON daybook.effect (seq, name) WHERE state = 'open';
+CREATE INDEX effect_doubled ON daybook.effect (seq) WHERE doubled;
+
+-- Every leave to call that the ledger gave.
+CREATE TABLE daybook.effect_call (
+    seq        bigint NOT NULL,
+    name       text COLLATE "C" NOT NULL,
+    generation bigint NOT NULL,
+    round      int NOT NULL,
+    at         bigint NOT NULL,
+    PRIMARY KEY (seq, name, generation, round)
+);
 
 -- What people and the book itself did to a job.
 CREATE TABLE daybook.event (
