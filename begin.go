@@ -27,7 +27,7 @@ func (b *Book) BeginEffect(ctx context.Context, job ID, o Owner, r Begin) (Begun
 			// The answer of a begin that set the job aside may have been lost.
 			asked, ended := endedByAsking(ctx, tx, j, o)
 			if ended == nil && asked && e.Used == o.Generation && e.Call == r.Call {
-				out = Begun{Decision: DecisionAsk, Key: e.Key}
+				out = Begun{Decision: DecisionAsk, Key: e.Key, Reason: ReasonEffectOpen}
 				return nil
 			}
 			refused = err

@@ -36,6 +36,7 @@ type Begun struct {
 	Result    json.RawMessage `json:"result,omitempty"`
 	CallUntil Time            `json:"call_until,omitzero"` // give the call up by then
 	WaitUntil Time            `json:"wait_until,omitzero"`
+	Reason    Reason          `json:"reason,omitempty"` // of ask: why the job is set aside
 }
 
 // EffectWrite is what a decision of the ledger writes, all in one transaction.
@@ -164,7 +165,7 @@ func (j Job) openEffect(o Owner, e Effect, b Begin, now Time) (Begun, EffectWrit
 			EffectWrite{Effect: e, Event: e.event("effect probed", o.Generation, now)}, nil
 	}
 	w, err := j.askAbout(o, e, now)
-	return Begun{Decision: DecisionAsk, Key: e.Key}, w, err
+	return Begun{Decision: DecisionAsk, Key: e.Key, Reason: ReasonEffectOpen}, w, err
 }
 
 // askAbout sets the job aside: only a person can find out about the effect.
@@ -177,7 +178,7 @@ func (j Job) askAbout(o Owner, e Effect, now Time) (EffectWrite, error) {
 func (j Job) effectChanged(o Owner, e Effect, now Time) (Begun, EffectWrite, error) {
 	c, err := j.Fail(o, Failure{Permanent: true, Reason: ReasonEffectChanged, Problem: NewProblem("effect "+e.Name+
 		" was begun with other input before; the handler changed between two attempts", "effect_changed", "")}, now)
-	return Begun{Decision: DecisionAsk, Key: e.Key}, EffectWrite{Change: &c}, err
+	return Begun{Decision: DecisionAsk, Key: e.Key, Reason: ReasonEffectChanged}, EffectWrite{Change: &c}, err
 }
 
 // window is until when the destination knows the effect's key, as the stricter

@@ -13,9 +13,7 @@ func (a *app) effectCommand() *cobra.Command {
 	cmd := group("effect", "Look at what jobs did outside, and settle what is open",
 		"daybook effect list --open",
 		"daybook effect settle 01900000-0000-7000-8000-000000000004 handler --absent --reason 'not in the outbox'")
-	const ledger = "set the job's on_lost and use its effect key"
-	cmd.AddCommand(a.effectListCommand(), a.effectSettleCommand(),
-		later("effect begin", ledger), later("effect finish", ledger))
+	cmd.AddCommand(a.effectListCommand(), a.effectSettleCommand(), a.effectBeginCommand(), a.effectFinishCommand())
 	return cmd
 }
 

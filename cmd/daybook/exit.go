@@ -50,7 +50,8 @@ func statusOf(err error) int {
 		return statusUsage
 	case daybook.CodeNotFound:
 		return statusNotFound
-	case daybook.CodeFenced, daybook.CodeRefused, daybook.CodeEffectOpen, daybook.CodeKeyConflict:
+	case daybook.CodeFenced, daybook.CodeRefused, daybook.CodeEffectOpen, daybook.CodeKeyConflict,
+		daybook.CodeEffectNameReused:
 		return statusRefused
 	case daybook.CodeUnavailable:
 		return statusUnavailable

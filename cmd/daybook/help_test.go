@@ -79,8 +79,8 @@ func TestHelp(t *testing.T) {
 }
 
 // exampleBook makes the book that the examples speak of: jobs 1 and 2 wait, 3
-// failed for good, 4 and 5 were lost with an open effect, and session $SESSION
-// of worker by-hand owns 10 and 11.
+// failed for good, 4 and 5 were lost with an open effect, and session $SESSION of
+// worker by-hand owns 10, 11 and $JOB, which began effect mail.
 func exampleBook(c *cli) (session string) {
 	c.t.Helper()
 	c.enqueue(4, "--on-lost", "set_aside")
@@ -94,7 +94,9 @@ func exampleBook(c *cli) (session string) {
 	c.ok(append([]string{"fail", id(3), "--error", "no such address"}, owner(session, generation)...)...)
 	c.enqueue(10)
 	c.enqueue(11)
-	c.ok("claim", "--queue", "mail", "--limit", "2", "--session", session)
+	c.enqueue(12)
+	c.ok("claim", "--queue", "mail", "--limit", "3", "--session", session)
+	c.ok(append([]string{"effect", "begin", "mail", "--policy", "ask", "--job", id(12)}, owner(session, 1)...)...)
 	c.enqueue(1)
 	c.enqueue(2)
 	return session
@@ -139,7 +141,7 @@ func testExamplesRun(t *testing.T, made *cli) {
 				}
 				cmd := exec.Command("sh", "-c", line)
 				cmd.Dir = c.dir
-				cmd.Env = append(c.environ(), "SESSION="+session)
+				cmd.Env = append(c.environ(), "SESSION="+session, "JOB="+id(12))
 				if !c.postgres() {
 					cmd.Env = append(cmd.Env, "DAYBOOK_DB=")
 				}

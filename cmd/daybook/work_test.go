@@ -63,16 +63,22 @@ func testWorkExitStatuses(t *testing.T, c *cli) {
 	}
 }
 
+// onPath lets commands find the program under test by its name.
+func (c *cli) onPath() {
+	c.t.Helper()
+	dir, err := programs()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	c.t.Setenv(asProgram, "1")
+}
+
 // The command knows whose job it works on, and daybook works inside it.
 func TestWorkEnvironment(t *testing.T) { onEach(t, testWorkEnvironment) }
 
 func testWorkEnvironment(t *testing.T, c *cli) {
-	dir, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	t.Setenv(asProgram, "1")
+	c.onPath()
 	c.enqueue(1)
 	script := `printf '["%s","%s","%s","%s","%s","%s"]' "$DAYBOOK_JOB" "$DAYBOOK_GENERATION" "$DAYBOOK_ATTEMPT" \
 		"$DAYBOOK_QUEUE" "$DAYBOOK_KIND" "$DAYBOOK_EFFECT_KEY"; cd / && daybook job show "$DAYBOOK_JOB" -o json >&2`
