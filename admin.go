@@ -141,6 +141,7 @@ type Bulk struct {
 	Filter Filter
 	By     By
 	Force  bool          // of a cancel
+	Unsafe bool          // revive also what is not safe to retry; never what has an open effect
 	Seen   func(n int64) // called as it goes on, with the jobs seen so far; may be nil
 }
 
@@ -176,7 +177,8 @@ func (b *Book) Count(ctx context.Context, f Filter) (int64, error) {
 }
 
 // Decide carries a bulk decision out, in small transactions. Jobs that refuse
-// it are counted and stop nothing.
+// it are counted and stop nothing; of a revive those too that are not safe to
+// retry, unless told otherwise (see Review).
 func (b *Book) Decide(ctx context.Context, k Bulk) (BulkAnswer, error) {
 	if err := CheckBy(k.By); err != nil {
 		return BulkAnswer{}, err
@@ -209,6 +211,9 @@ func (k Bulk) move(j Job, now Time) (Change, error) {
 	case MoveCancel:
 		return j.Cancel(k.By, k.Force, now)
 	case MoveRevive:
+		if j.Happened && !k.Unsafe {
+			return Change{}, j.refuse("is not safe to retry: its work happened, a person said")
+		}
 		return j.Revive(k.By, now)
 	case MoveUnhold:
 		return j.Unhold(k.By, now)

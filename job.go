@@ -46,6 +46,7 @@ type Job struct {
 	OpenEffect     string `json:"-"` // the first effect that is open, or ""
 	Ledger         bool   `json:"-"` // its handler recorded an effect
 	Effects        int    `json:"-"` // how many effects it has
+	Happened       bool   `json:"-"` // the effect handler happened, a person said
 	Ref            int64  `json:"-"` // the store's own handle of the row
 }
 

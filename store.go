@@ -109,6 +109,9 @@ type View interface {
 	// Find returns ids of jobs that want a move of the reconciler or a person,
 	// and how many are sure to be left is unknown: call until it is empty.
 	Find(ctx context.Context, q Finding) ([]ID, error)
+	// Review counts jobs of a state that slow moves lead to (set_aside,
+	// cancelled, expired) by what the ledger has against another attempt.
+	Review(ctx context.Context, f Filter) (Reviewed, error)
 	// Claims loads what a session owns now, without args; or, by call id, what
 	// that call was given and its session still owns, with args. found is
 	// false when nobody knows the session or the call.

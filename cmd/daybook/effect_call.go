@@ -117,7 +117,7 @@ func (a *app) effectFinishCommand() *cobra.Command {
 		Short: "Record what an outside call, or a probe, came to",
 		Example: example(
 			`daybook effect finish mail --outcome unknown --job "$JOB" --session "$SESSION" --generation 1`,
-			`daybook effect finish mail --outcome done --result '{"id":"m-1"}' --job "$JOB" --session "$SESSION" --generation 1`),
+			`daybook effect finish mail --outcome done --result '"m-1"' --job "$JOB" --session "$SESSION" --generation 1`),
 		Args: cobra.ExactArgs(1),
 	}
 	fs := cmd.Flags()

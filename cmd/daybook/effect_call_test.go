@@ -149,3 +149,39 @@ echo "$2"`
 		t.Errorf("got reason %s, want effect_open", j.Reason)
 	}
 }
+
+// TestReviveReview: of what a filter finds only what is safe goes on, and a
+// preview says beforehand how much that is, and why the rest stays.
+func TestReviveReview(t *testing.T) { onEach(t, testReviveReview) }
+
+func testReviveReview(t *testing.T, c *cli) {
+	for n := 1; n <= 3; n++ {
+		c.enqueue(n)
+		session, generation := c.claimJob(n)
+		if n == 3 {
+			begin := []string{"effect", "begin", "charge", "--policy", "ask", "--job", id(n)}
+			c.ok(append(begin, owner(session, generation)...)...)
+		}
+		c.ok(append([]string{"fail", id(n), "--error", "no", "--permanent"}, owner(session, generation)...)...)
+	}
+	var got bulkAnswer
+	c.json(statusDone, &got, "job", "revive", "--queue", "mail", "--dry-run")
+	if r := got.Review; r == nil || r.Matched != 3 || r.Safe != 2 || len(r.Unsafe) != 1 || !r.Unsafe[0].Open {
+		t.Errorf("got %+v, want two of three safe", got.Review)
+	}
+	said := c.ok("job", "revive", "--queue", "mail", "--dry-run")
+	if !strings.Contains(said, "would revive 2 of 3 jobs") ||
+		!strings.Contains(said, "settle first: 1 job, effect charge (ask) is open") {
+		t.Errorf("got %q, want how many, and why not the rest", said)
+	}
+	c.json(statusRefused, &got, "job", "revive", "--queue", "mail", "-y", "--unsafe", "--reason", "fixed")
+	if got.Done != 2 || got.Refused[daybook.CodeEffectOpen] != 1 {
+		t.Errorf("got %+v, want two revived", got)
+	}
+	c.state(1, daybook.Waiting)
+	c.state(3, daybook.SetAside)
+	var why daybook.Why
+	if c.json(statusDone, &why, "job", "why", id(3)); why.Safe == nil || why.Safe.Yes || len(why.Safe.Open) != 1 {
+		t.Errorf("got %+v, want unsafe for charge", why)
+	}
+}

@@ -24,6 +24,7 @@ type decision struct {
 	reason      string
 	yes, dryRun bool
 	force       bool
+	unsafe      bool
 }
 
 func (a *app) jobCancelCommand() *cobra.Command {
@@ -52,6 +53,8 @@ func (a *app) jobReviveCommand() *cobra.Command {
 		Example: example("daybook job revive 01900000-0000-7000-8000-000000000003 --reason 'address corrected'",
 			"daybook job revive --queue mail --reason-code failures --dry-run"),
 	}
+	cmd.Flags().BoolVar(&d.unsafe, "unsafe", false,
+		"of what a filter found, revive also jobs whose work happened; never those with an open effect (default false)")
 	return a.decisionCommand(cmd, d)
 }
 
@@ -192,7 +195,8 @@ func (d *decision) try(ctx context.Context, book *daybook.Book, id daybook.ID, b
 // bulkAnswer is what came of a filter.
 type bulkAnswer struct {
 	daybook.BulkAnswer
-	States []daybook.State `json:"states"` // that were looked at
+	States []daybook.State `json:"states"`           // that were looked at
+	Review *daybook.Review `json:"review,omitempty"` // of a revive: how many are safe, and why others aren't
 	DryRun bool            `json:"dry_run,omitempty"`
 }
 
@@ -201,19 +205,27 @@ func (a *app) decideMany(ctx context.Context, book *daybook.Book, d *decision) e
 	var whole bulkAnswer
 	for _, f := range filters {
 		whole.States = append(whole.States, f.State)
-		n, err := book.Count(ctx, f)
+		n, err := d.look(ctx, book, f, &whole)
 		if err != nil {
 			return err
 		}
 		whole.Matched += n
 	}
 	whole.DryRun = d.dryRun
-	switch found := count(whole.Matched, "job") + d.meant(filters); {
+	switch found := d.found(whole) + d.meant(filters); {
 	case whole.Matched == 0:
 		return a.show(whole, func(t *table) { t.row("0 jobs match" + d.meant(filters)) })
 	case d.dryRun:
-		return a.show(whole, func(t *table) { t.row("would " + d.doing + " " + found) })
+		return a.show(whole, func(t *table) {
+			t.row("would " + d.doing + " " + found)
+			d.whyNot(t, whole)
+		})
 	case !d.yes:
+		if whole.Review != nil {
+			for _, u := range whole.Review.Unsafe {
+				a.note("%s: %s", count(u.Jobs, "job"), u.Why)
+			}
+		}
 		if err := a.confirm(fmt.Sprintf("This will %s %s.", d.doing, found)); err != nil {
 			return err
 		}
@@ -234,6 +246,42 @@ func (a *app) decideMany(ctx context.Context, book *daybook.Book, d *decision) e
 	return err
 }
 
+// look counts what a filter matches; for a revive, with how many are safe.
+func (d *decision) look(ctx context.Context, book *daybook.Book, f daybook.Filter, whole *bulkAnswer) (int64, error) {
+	if d.move != daybook.MoveRevive || !daybook.Allowed(daybook.MoveRevive, f.State, daybook.Waiting) {
+		return book.Count(ctx, f)
+	}
+	r, err := book.Review(ctx, f)
+	whole.Review = &r
+	return r.Matched, err
+}
+
+// found says how many jobs the decision would touch.
+func (d *decision) found(whole bulkAnswer) string {
+	r := whole.Review
+	if r == nil || r.Safe == r.Matched {
+		return count(whole.Matched, "job")
+	}
+	if d.unsafe {
+		return "what has no open effect of " + count(whole.Matched, "job")
+	}
+	return fmt.Sprintf("%d of %s", r.Safe, count(whole.Matched, "job"))
+}
+
+// whyNot lists what keeps jobs from being retried.
+func (d *decision) whyNot(t *table, whole bulkAnswer) {
+	if whole.Review == nil {
+		return
+	}
+	for _, u := range whole.Review.Unsafe {
+		what := "not safe"
+		if u.Open {
+			what = "settle first"
+		}
+		t.row(what + ": " + count(u.Jobs, "job") + ", " + u.Why)
+	}
+}
+
 // decideAll carries a decision out, one filter after the other.
 func (a *app) decideAll(ctx context.Context, book *daybook.Book, d *decision, filters []daybook.Filter, matched int64) (
 	sum daybook.BulkAnswer, err error) {
@@ -242,7 +290,7 @@ func (a *app) decideAll(ctx context.Context, book *daybook.Book, d *decision, fi
 	for _, f := range filters {
 		before := sum.Matched
 		answer, err := book.Decide(ctx, daybook.Bulk{Move: d.move, Filter: f, By: a.by(d.reason), Force: d.force,
-			Seen: func(n int64) {
+			Unsafe: d.unsafe, Seen: func(n int64) {
 				if bar != nil {
 					_ = bar.Set64(min(matched, before+n))
 				}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/daybookdev/daybook"
 )
@@ -52,11 +53,17 @@ var (
 	asUsual = []string{"plan_cache_mode = DEFAULT", "enable_seqscan = DEFAULT", "jit = DEFAULT"}
 )
 
-func settings(list ...string) (all []statement) {
-	for _, s := range list {
-		all = append(all, statement{query: "SET LOCAL " + s, want: anyCount})
+// settings makes settings of the transaction, all in one statement.
+func settings(list ...string) []statement {
+	calls := make([]string, len(list))
+	for i, s := range list {
+		name, value, _ := strings.Cut(s, " = ")
+		if value = "'" + value + "'"; value == "'DEFAULT'" {
+			value = "NULL"
+		}
+		calls[i] = "set_config('" + name + "', " + value + ", true)"
 	}
-	return all
+	return []statement{{query: "SELECT " + strings.Join(calls, ", "), want: anyCount}}
 }
 
 // planned runs statements in one round trip under byIndex. Somebody else's

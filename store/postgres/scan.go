@@ -234,6 +234,7 @@ func scanEffects(j *daybook.Job, list string) {
 	for pair := range strings.SplitSeq(list, ",") {
 		name, state, _ := strings.Cut(pair, " ")
 		j.Effects++
+		j.Happened = j.Happened || name == daybook.HandlerEffect && state == string(daybook.EffectDone)
 		j.Ledger = j.Ledger || name != daybook.HandlerEffect
 		if j.OpenEffect == "" && state == string(daybook.EffectIsOpen) {
 			j.OpenEffect = name

@@ -103,6 +103,7 @@ func (v *view) complete(j *daybook.Job) error {
 	j.Ledger = false // the effect that a loss leaves is not the handler's own
 	return v.q.rows("SELECT name, state FROM effect WHERE seq = ? ORDER BY name", []driver.Value{j.Ref}, func(row []driver.Value) error {
 		j.Effects++
+		j.Happened = j.Happened || text(row[0]) == daybook.HandlerEffect && text(row[1]) == string(daybook.EffectDone)
 		j.Ledger = j.Ledger || text(row[0]) != daybook.HandlerEffect
 		if j.OpenEffect == "" && text(row[1]) == string(daybook.EffectIsOpen) {
 			j.OpenEffect = text(row[0])

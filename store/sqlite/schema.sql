@@ -174,6 +174,7 @@ CREATE TABLE effect (
 ) WITHOUT ROWID;
 CREATE INDEX effect_open ON effect (seq) WHERE state = 'open';
 CREATE INDEX effect_doubled ON effect (seq) WHERE doubled <> 0;
+CREATE INDEX effect_happened ON effect (seq) WHERE name = 'handler' AND state = 'done';
 
 -- Every leave to call that the ledger gave.
 CREATE TABLE effect_call (

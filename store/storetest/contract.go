@@ -29,6 +29,7 @@ func runContract(t *testing.T, open opener) {
 	each(t, open, contractOfUpkeep)
 	each(t, open, contractOfLists)
 	each(t, open, contractOfViews)
+	each(t, open, contractOfReview)
 }
 
 func writeIsDurable(w *world) {

@@ -203,6 +203,7 @@ CREATE TABLE daybook.effect (
 );
 CREATE INDEX effect_open ON daybook.effect (seq, name) WHERE state = 'open';
 CREATE INDEX effect_doubled ON daybook.effect (seq) WHERE doubled;
+CREATE INDEX effect_happened ON daybook.effect (seq) WHERE name = 'handler' AND state = 'done';
 
 -- Every leave to call that the ledger gave.
 CREATE TABLE daybook.effect_call (
