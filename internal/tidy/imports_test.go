@@ -46,7 +46,7 @@ var inTests = []string{"root", "bell/belltest", "bell/local", "check", "daybookt
 	"store/postgres", "store/storetest", "worker"}
 
 // seesAll lists who wires everything together.
-var seesAll = []string{"cmd/daybook", "drill", "internal/belldrill"}
+var seesAll = []string{"cmd/daybook", "drill", "internal/belldrill", "internal/bellpeer"}
 
 // notInRoot is what rules have no use for: they do no I/O.
 var notInRoot = []string{"database/sql", "net", "os", "syscall", "io/fs", "path/filepath", "unsafe", "C"}
