@@ -62,8 +62,8 @@ func measureBells(ctx context.Context, c config, dir string, out io.Writer) erro
 
 var bellNotes = []string{
 	"enqueue: one job a commit; one other end of the bell hears the rings",
-	"latency: from enqueue's return to the handler's first line, in one process with two books and two ends of the bell; " +
-		"the worker at its defaults, the peers at their fastest settings",
+	"latency: from enqueue's return to the handler's first line, in one process with two books and two ends of the " +
+		"bell; the worker at its defaults, the peers at their fastest settings",
 }
 
 // bells are Daybook with each of them, on servers of their own, which stop ends.

@@ -90,7 +90,8 @@ func parse(args []string, log io.Writer) (config, error) {
 	flags.SetOutput(log)
 	flags.BoolVar(&c.postgres, "postgres", false, "Daybook, the raw limit and the peers, on servers of its own (default)")
 	flags.BoolVar(&c.pressure, "pressure", false, "Daybook on PostgreSQL under each of five pressures, and without")
-	flags.BoolVar(&c.bells, "bells", false, "Daybook on PostgreSQL with each of its bells, beside River and graphile-worker")
+	flags.BoolVar(&c.bells, "bells", false,
+		"Daybook on PostgreSQL with each of its bells, beside River and graphile-worker")
 	c.weights.flags(flags)
 	flags.BoolVar(&c.sqlite, "sqlite", false, "Daybook, the raw limit and River on SQLite")
 	flags.BoolVar(&c.drivers, "drivers", false, "the SQLite drivers for Go, each built and run by itself")

@@ -52,7 +52,8 @@ func (d *drill) sessions() {
 	}
 	defer db.Close(ctx)
 	rows, err := db.Query(ctx, `SELECT pid || ' ' || coalesce(state, '') || ' ' || coalesce(wait_event, '') || ' ' ||
-		coalesce(now() - xact_start, '0') || ' ' || left(query, 100) FROM pg_stat_activity WHERE datname = current_database()`)
+		coalesce(now() - xact_start, '0') || ' ' || left(query, 100) FROM pg_stat_activity
+		WHERE datname = current_database()`)
 	if err != nil {
 		d.Log(err)
 		return

@@ -34,9 +34,10 @@ var mayImport = map[string][]string{
 	"examples/webhooks":   {},
 	"internal/tidy":       {"root"},
 	"internal/mutate":     {"internal/pgtest"}, // finds out whether there is a server
-	"internal/pgtest":     {},
+	"internal/pgtest":     {"internal/testserver"},
 	"internal/proxy":      {},
-	"internal/brokertest": {},
+	"internal/brokertest": {"internal/testserver"},
+	"internal/testserver": {},
 	"internal/ring":       {"root"},
 }
 

@@ -51,9 +51,11 @@ func (v *view) Queue(_ context.Context, name string) (daybook.Queue, bool, error
 	return q.list[0], true, nil
 }
 
-const oneQueue = `SELECT q.n, q.name, q.paused_at, q.paused_by, q.paused_reason FROM daybook.queue q WHERE q.name = $1::text`
-
-const listQueues = `SELECT q.n, q.name, q.paused_at, q.paused_by, q.paused_reason FROM daybook.queue q ORDER BY q.name`
+const (
+	someQueues = `SELECT q.n, q.name, q.paused_at, q.paused_by, q.paused_reason FROM daybook.queue q `
+	oneQueue   = someQueues + `WHERE q.name = $1::text`
+	listQueues = someQueues + `ORDER BY q.name`
+)
 
 // lookAhead finds out whether each queue has an eligible job, and when the next
 // ones become so, however many wait. It goes from one pair of queue and priority
