@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 )
 
 // What a person may do, once: the command line, the API and the console call
@@ -239,15 +238,13 @@ func (b *Book) setPaused(ctx context.Context, name string, by By, pause bool) er
 		return err
 	}
 	err := b.write(ctx, "pausing or resuming a queue", func(tx Tx) error {
-		queues, err := tx.Queues(ctx, false)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(queues, func(q Queue) bool { return q.Name == name })
+		was, known, err := tx.Queue(ctx, name)
 		switch {
-		case i < 0 && !pause:
+		case err != nil:
+			return err
+		case !known && !pause:
 			return Fail(CodeNotFound, "no queue %s", name)
-		case i >= 0 && queues[i].Paused == pause:
+		case known && was.Paused == pause:
 			return nil
 		}
 		q := Queue{Name: name}

@@ -140,7 +140,7 @@ func (b *Book) Why(ctx context.Context, id ID) (w Why, err error) {
 		if err != nil {
 			return err
 		}
-		queues, err := v.Queues(ctx, false)
+		queue, _, err := v.Queue(ctx, j.Queue)
 		if err != nil {
 			return err
 		}
@@ -152,10 +152,6 @@ func (b *Book) Why(ctx context.Context, id ID) (w Why, err error) {
 		h, err := v.History(ctx, j)
 		if err != nil {
 			return err
-		}
-		var queue Queue
-		if i := slices.IndexFunc(queues, func(q Queue) bool { return q.Name == j.Queue }); i >= 0 {
-			queue = queues[i]
 		}
 		w = WhyOf(j, queue, live, h.Effects, v.Now())
 		return nil

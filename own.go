@@ -291,9 +291,8 @@ func claimOne(ctx context.Context, tx Tx, s Session, r ClaimRequest, incarnation
 }
 
 func paused(ctx context.Context, v View, queue string) (bool, error) {
-	queues, err := v.Queues(ctx, false)
-	i := slices.IndexFunc(queues, func(q Queue) bool { return q.Name == queue })
-	return i >= 0 && queues[i].Paused, err
+	q, _, err := v.Queue(ctx, queue)
+	return q.Paused, err
 }
 
 // ClaimRef names one claim: a job at a generation.

@@ -121,6 +121,9 @@ type View interface {
 	// Queues lists the queues in name order: cheaply, with Ready, Next and
 	// NextLater alone, or with their counts and kinds, which walks every live job.
 	Queues(ctx context.Context, counted bool) ([]Queue, error)
+	// Queue loads one queue's name and pause, without any numbers; not found is
+	// false. It costs the same however many queues there are.
+	Queue(ctx context.Context, name string) (Queue, bool, error)
 	// Key loads a request key's record; not found is false.
 	Key(ctx context.Context, key string) (KeyRecord, bool, error)
 	// Effect loads one effect of a job, with its calls and what came too late;

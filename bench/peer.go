@@ -63,6 +63,8 @@ type order struct {
 	Profile string  `json:"profile,omitempty"` // file
 	Queues  int     `json:"queues,omitempty"`  // that the jobs are in, under pressure; 0 is one
 	Backlog bool    `json:"backlog,omitempty"` // there are more jobs than are to be worked, under pressure
+	Bell    string  `json:"bell,omitempty"`    // address of the bell's server
+	Clients int     `json:"clients,omitempty"` // of single; 0 is 8
 }
 
 // report is what it answers.

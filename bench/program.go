@@ -21,6 +21,7 @@ type program struct {
 	noBulk   bool    // it has no bulk enqueue
 	workOnly bool    // another setting of a system that has the other rows
 	noHear   bool    // it has no worker that could be idle
+	bell     string  // address of its bell's server; "postgres:" is its database
 }
 
 // find sets the command: a program of Node's, or else this one.
@@ -37,6 +38,9 @@ func (p *program) find(node, dir string) error {
 // run carries out one step in a process of its own.
 func (p program) run(ctx context.Context, o order) (r report, err error) {
 	o.Args = raw.Args
+	if o.Bell = p.bell; o.Bell == ownBell {
+		o.Bell = o.Place
+	}
 	argument, err := json.Marshal(o)
 	if err != nil {
 		return r, err

@@ -24,8 +24,9 @@ type postgresServer struct {
 	databases int
 }
 
-// startPostgres makes a server and waits until it takes connections.
-func startPostgres(ctx context.Context, c config, dir string) (*postgresServer, error) {
+// startPostgres makes a server and waits until it takes connections; more are
+// names and values of settings.
+func startPostgres(ctx context.Context, c config, dir string, more ...string) (*postgresServer, error) {
 	if c.dir != "" { // the server's folder too
 		if err := os.Setenv("TMPDIR", filepath.Dir(dir)); err != nil {
 			return nil, err
@@ -33,6 +34,9 @@ func startPostgres(ctx context.Context, c config, dir string) (*postgresServer, 
 	}
 	settings := map[string]string{"shared_buffers": sharedBuffers(), "max_wal_size": "4GB", "fsync": "on",
 		"synchronous_commit": "on", "max_connections": "100", "wal_keep_size": "0"}
+	for i := 0; i+1 < len(more); i += 2 {
+		settings[more[i]] = more[i+1]
+	}
 	s, err := pgtest.Start(pgtest.Options{Version: c.pg, Durable: true, Settings: settings})
 	if err != nil {
 		return nil, err

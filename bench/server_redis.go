@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/daybookdev/daybook/internal/testserver"
 )
 
 const redisMissing = "redis-server is not installed; on Debian: apt-get install redis-server"
@@ -48,10 +50,11 @@ func redisRoom(ctx context.Context, program, dir string) (address string, leave 
 }
 
 func startRedis(program, dir string) (*redisServer, error) {
-	port, err := freePort()
+	free, err := testserver.FreePort()
 	if err != nil {
 		return nil, err
 	}
+	port := strconv.Itoa(free)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir}, redisSettings...)
 	s := &redisServer{cmd: exec.Command(program, args...), ended: make(chan struct{}), address: "127.0.0.1:" + port}
 	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
@@ -104,16 +107,6 @@ func (s *redisServer) ping() error {
 		err = fmt.Errorf("it answers %q", strings.TrimSpace(answer))
 	}
 	return err
-}
-
-// freePort is one that nobody listens on at this moment.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
 }
 
 // findProgram finds one on the path, or says how to get it.

@@ -14,9 +14,12 @@ const (
 	// EveryDefault is the pause of a relay that is alone. Together the relays of
 	// a fleet make about one pass in that time.
 	EveryDefault = 100 * time.Millisecond
-	// EveryMax bounds the pause however large the fleet is. It is the workers'
-	// own poll: who waits longer for a ring has found the job by then.
+	// EveryMax bounds the pause of a relay that finds rows which no other has
+	// come to, however large the fleet is. It is the workers' own poll: who
+	// waits longer for a ring has found the job by then.
 	EveryMax = daybook.PollDefault
+	// SpreadMax bounds it while the others keep up.
+	SpreadMax = time.Minute
 	// DeadlineMax bounds Options.Deadline.
 	DeadlineMax = time.Minute
 )
@@ -24,8 +27,9 @@ const (
 // Options of a relay. The zero value works.
 type Options struct {
 	// Every is the pause between passes, ±20 %; 0 is EveryDefault for each
-	// session that is alive, up to EveryMax, so that a fleet in which every
-	// process has a relay asks the database about as often as one.
+	// session that is alive, up to SpreadMax, so that a fleet in which every
+	// process has a relay asks the database about as often as one. Where fewer
+	// have one, rows are found late, and those pass more often.
 	Every    time.Duration
 	Deadline time.Duration // for publishing one batch; 0 is daybook.PublishMax
 	Log      *slog.Logger  // nil is the book's
@@ -43,8 +47,9 @@ type Relay struct {
 	walk    time.Time     // when the next one may begin
 	fleet   int           // live sessions, as of counted
 	counted time.Time
-	failed  int    // passes in a row
-	away    string // what was logged as away
+	alone   float64 // how much shorter the pause is than the fleet's size says; 0 is not
+	failed  int     // passes in a row
+	away    string  // what was logged as away
 }
 
 // New makes a relay; options out of range are refused by Run and Pass.
@@ -108,6 +113,7 @@ func (r *Relay) turn(ctx context.Context) (more bool) {
 	}
 	r.mark, r.failed = batch.Next, 0
 	r.healed()
+	r.learn(report.Oldest)
 	if r.walking {
 		r.spent += looked.Sub(begun)
 	}
@@ -133,12 +139,28 @@ func (r *Relay) pause(ctx context.Context, more bool) time.Duration {
 	}
 	every := r.opts.Every
 	if every == 0 {
-		every = min(EveryDefault*time.Duration(r.processes(ctx)), EveryMax)
+		fleet := EveryDefault * time.Duration(r.processes(ctx))
+		every = max(min(fleet, EveryMax), time.Duration(float64(fleet)/max(r.alone, 1)))
 	}
 	if r.failed > 0 {
 		every = max(every, min(EveryDefault<<min(r.failed, 10), backoffMax))
 	}
 	return time.Duration(float64(every) * (0.8 + 0.4*rand.Float64()))
+}
+
+// lateAfter is how old a row may be when a relay finds it, in seconds: far more
+// than a fleet in which every process has a relay leaves one. A relay that finds
+// older ones closes in to lateAim, and goes back when it finds no more.
+const lateAfter, lateAim, goBack = 1.0, 0.5, 1.25
+
+// learn goes by the age of the oldest row that a pass found: sessions don't say
+// whether their process has a relay.
+func (r *Relay) learn(oldest float64) {
+	if r.alone = max(r.alone, 1); oldest > lateAfter {
+		r.alone = min(r.alone*oldest/lateAim, float64(SpreadMax/EveryMax))
+	} else {
+		r.alone = max(r.alone/goBack, 1)
+	}
 }
 
 // countEvery is how often a relay counts the fleet.
@@ -149,7 +171,7 @@ const countEvery = 5 * time.Second
 func (r *Relay) processes(ctx context.Context) int {
 	if r.counted.IsZero() || time.Since(r.counted) > countEvery {
 		r.counted = time.Now()
-		if n, err := r.book.LiveSessions(ctx, int(EveryMax/EveryDefault)); err == nil {
+		if n, err := r.book.LiveSessions(ctx, int(SpreadMax/EveryDefault)); err == nil {
 			r.fleet = n
 		}
 	}

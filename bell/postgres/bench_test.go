@@ -2,56 +2,20 @@ package postgres
 
 import (
 	"fmt"
-	"slices"
 	"testing"
-	"time"
 
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/bell/belltest"
 	"github.com/daybookdev/daybook/internal/pgtest"
 )
 
-// BenchmarkRing is the time from Ring in one process to the ring in another's
-// hand, with one listener and with thirty.
 func BenchmarkRing(b *testing.B) {
 	for _, listeners := range []int{1, 30} {
 		b.Run(fmt.Sprintf("listeners=%d", listeners), func(b *testing.B) {
-			url, heard := pgtest.SharedURL(b), make(chan struct{}, 1000)
-			schema := fmt.Sprintf("bench-%d", placesUsed.Add(1))
-			for range listeners {
-				bell, err := Open(b.Context(), url, Options{Schema: schema})
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer bell.Close()
-				rings, err := bell.Listen(b.Context(), []string{"mail"})
-				if err != nil {
-					b.Fatal(err)
-				}
-				go func() {
-					for r := range rings {
-						if r.Queue != "" {
-							heard <- struct{}{}
-						}
-					}
-				}()
-				soon(b, "listening", func() bool { return bell.Stats().Listening })
-			}
-			<-time.After(time.Second) // they know each other
-			ringer, err := Open(b.Context(), url, Options{Schema: schema})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer ringer.Close()
-			var took []time.Duration
-			for b.Loop() {
-				begun := time.Now()
-				ringer.Ring(b.Context(), "mail")
-				<-heard
-				took = append(took, time.Since(begun))
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-			b.ReportMetric(float64(len(heard)), "doubled")
+			url, schema := pgtest.SharedURL(b), fmt.Sprintf("bench-%d", placesUsed.Add(1))
+			belltest.Bench(b, listeners, []string{"mail"}, func() (daybook.Outside, error) {
+				return Open(b.Context(), url, Options{Schema: schema})
+			})
 		})
 	}
 }

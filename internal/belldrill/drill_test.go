@@ -17,6 +17,7 @@ import (
 	"github.com/daybookdev/daybook/check"
 	"github.com/daybookdev/daybook/internal/pgtest"
 	"github.com/daybookdev/daybook/reconcile"
+	"github.com/daybookdev/daybook/relay"
 	"github.com/daybookdev/daybook/store/postgres"
 	"github.com/daybookdev/daybook/worker"
 )
@@ -55,6 +56,7 @@ type drill struct {
 	hurt *hurt         // the bell that the enqueuer rings; nil is none
 	poll time.Duration
 	hook daybook.Hook // of the workers' books
+	pass relay.Options
 
 	mu       sync.Mutex
 	runs     map[daybook.ID]int
@@ -63,6 +65,7 @@ type drill struct {
 	started  chan struct{} // one for each run
 	late     []time.Duration
 	stats    []func() worker.Stats
+	ends     []daybook.Outside
 }
 
 // schema is the book's in each drill's own database.
@@ -92,6 +95,7 @@ func (d *drill) end() daybook.Outside {
 	b, err := d.open()
 	must(d, err)
 	d.Cleanup(func() { b.Close() })
+	d.ends = append(d.ends, b)
 	return b
 }
 
@@ -115,7 +119,8 @@ func (d *drill) work() {
 			end = &hurt{Outside: d.end(), mode: d.hurt.mode}
 		}
 		w := worker.New(d.openBook(end, d.hook), worker.Config{Queues: queues, Concurrency: slots, Poll: d.poll,
-			Name: fmt.Sprint("drill", i), Reconcile: reconcile.Options{Every: time.Second}, Log: quiet()})
+			Name: fmt.Sprint("drill", i), Reconcile: reconcile.Options{Every: time.Second}, Relay: d.pass,
+			Log: quiet()})
 		worker.Handle(w, "drill", func(_ context.Context, c *worker.Claim[json.RawMessage]) error {
 			d.ran(c.Job())
 			return nil
@@ -170,15 +175,14 @@ func (d *drill) enqueue(n int) {
 // await waits until as many runs have begun as jobs were accepted.
 func (d *drill) await() {
 	d.Helper()
-	limit := time.NewTimer(5 * time.Minute)
+	limit := time.NewTimer(standMost)
 	defer limit.Stop()
 	for ; d.awaited < len(d.accepted); d.awaited++ {
 		select {
 		case <-d.started:
+			limit.Reset(standMost)
 		case <-limit.C:
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.Fatalf("%d of %d jobs have run", len(d.runs), len(d.accepted))
+			d.stands()
 		}
 	}
 }

@@ -136,11 +136,11 @@ func relayKilled(t *testing.T, bell string) {
 	}
 }
 
-// noPoll has workers that never poll, and neither the enqueuer's rings nor those
-// of a relay come through: the reconciler rings anew.
+// noPoll has workers that never poll, an enqueuer whose rings are lost, and
+// relays that sleep through the drill: the reconciler alone rings anew.
 func noPoll(t *testing.T, bell string) {
 	d := newDrill(t, bell, -1)
-	d.hurt.mode = mute
+	d.pass.Every = time.Hour
 	d.work()
 	d.hurt.mode = drops
 	d.parts(2, func(int) { must(d, d.wipe()) })

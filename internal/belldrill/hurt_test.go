@@ -14,7 +14,6 @@ const (
 	honest  mode = iota
 	doubles      // every ring twice
 	drops        // none
-	mute         // none of the relay's
 	keeps        // and remembers them all
 )
 
@@ -43,7 +42,7 @@ func (h *hurt) Ring(ctx context.Context, queue string) {
 // Publish publishes as the mode has it; a dropped ring counts as published.
 func (h *hurt) Publish(ctx context.Context, rings []daybook.Ring) error {
 	switch h.mode {
-	case drops, mute:
+	case drops:
 		return nil
 	case doubles:
 		if err := h.Outside.Publish(ctx, rings); err != nil {

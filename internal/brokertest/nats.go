@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/daybookdev/daybook/internal/testserver"
 )
 
 // NATS is a NATS server with JetStream, which keeps its streams on disk.
@@ -37,7 +39,7 @@ func StartNATS(t testing.TB, args ...string) *NATS {
 // OpenNATS starts a server and waits until it takes connections. Stop it in the
 // end.
 func OpenNATS(args ...string) (*NATS, error) {
-	monitor, err := FreePort()
+	monitor, err := testserver.FreePort()
 	if err != nil {
 		return nil, err
 	}

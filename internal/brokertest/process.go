@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -27,9 +26,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/daybookdev/daybook/internal/testserver"
 )
 
 // Wanted reports whether this run asks for brokers: go test ./... passes with Go
@@ -107,7 +107,7 @@ func Open(p Program) (*Server, error) {
 	}
 	s := &Server{program: p, path: path, dir: dir}
 	for try := 1; ; try++ { // somebody may take the port before the server does
-		if s.port, err = FreePort(); err == nil {
+		if s.port, err = testserver.FreePort(); err == nil {
 			err = s.StartAgain()
 		}
 		if err == nil {
@@ -269,37 +269,7 @@ func (s *Server) logPath() string { return filepath.Join(s.dir, "log") }
 
 // Log is the end of what the server said, at most 16 KB.
 func (s *Server) Log() string {
-	const most = 16 << 10
-	text, err := os.ReadFile(s.logPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
-	return string(text[max(0, len(text)-most):])
-}
-
-// Ports are taken from below those that systems hand out to outgoing
-// connections, and apart from those of package pgtest: a client that dials a
-// killed server again and again would one day be given the server's own port.
-const (
-	firstPort = 10100
-	portCount = 4800
-)
-
-// portsTried makes each try another port. Processes begin at different places.
-var portsTried atomic.Uint32
-
-// FreePort is a port that nobody has now.
-func FreePort() (int, error) {
-	for range portCount {
-		n := os.Getpid()*37 + int(portsTried.Add(1))
-		port := firstPort + n%portCount
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			listener.Close()
-			return port, nil
-		}
-	}
-	return 0, fmt.Errorf("brokertest: no port of 127.0.0.1 from %d on is free", firstPort)
+	return testserver.LogTail(s.logPath(), 0)
 }
 
 // ask sends one line to a port and returns what comes back first.

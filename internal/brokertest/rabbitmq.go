@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/daybookdev/daybook/internal/testserver"
 )
 
 // RabbitMQ is a private node: its own data, log, cookie and port mapper.
@@ -56,11 +58,11 @@ func OpenRabbitMQ() (*RabbitMQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	dist, err := FreePort()
+	dist, err := testserver.FreePort()
 	if err != nil {
 		return nil, err
 	}
-	mapper, err := FreePort()
+	mapper, err := testserver.FreePort()
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,8 @@ var bellMutants = []mutant{
 	{"bell-last-words", "what was rung before Close goes out", "internal/ring/out.go",
 		"\tcase <-o.done:\n\tcase <-late.C:\n\t}\n\to.cancel()", "\tdefault:\n\t}\n\to.cancel()",
 		"./internal/ring", "TestOutClose"},
+	{"bell-gather", "many who ring at once make few batches", "internal/ring/out.go",
+		"\t\t\to.gather(begun)\n", "\t\t\t_ = begun\n", "./internal/ring", "TestOutGathers"},
 	{"bell-bound", "rings for a server that is away are bounded", "internal/ring/out.go",
 		"\tcase len(o.pending) >= pendingMax:\n\t\to.missed.Add(1)\n\t\treturn\n", "",
 		"./internal/ring", "TestOutForgets"},

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/daybookdev/daybook/internal/testserver"
 )
 
 // Bouncer is a PgBouncer before a server, in transaction mode: between two
@@ -74,7 +76,7 @@ func bouncerProgram() (string, error) {
 
 func (b *Bouncer) start(program string, s *Server, settings map[string]string) error {
 	var err error
-	if b.port, err = freePort(); err != nil {
+	if b.port, err = testserver.FreePort(); err != nil {
 		return err
 	}
 	if err := b.home.write("pgbouncer.ini", b.config(s, settings)); err != nil {

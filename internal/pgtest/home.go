@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
+
+	"github.com/daybookdev/daybook/internal/testserver"
 )
 
 // patience bounds every wait for a server. It is for machines that are far too
@@ -228,12 +228,7 @@ func (h *home) logTail() string { return h.logSince(0) }
 
 // logSince is the end of what the server said since the log had that length.
 func (h *home) logSince(length int) string {
-	const most = 16 << 10
-	text, err := os.ReadFile(h.logPath())
-	if err != nil {
-		return ""
-	}
-	return string(text[max(0, min(length, len(text)), len(text)-most):])
+	return testserver.LogTail(h.logPath(), length)
 }
 
 // until polls a condition, up to a generous deadline.
@@ -246,30 +241,4 @@ func until(what string, so func() bool) error {
 		time.Sleep(5 * time.Millisecond)
 	}
 	return nil
-}
-
-// Ports are taken from below those that systems hand out to outgoing
-// connections. There, a client that dials a killed server again and again is one
-// day given the server's own port as its end, and is connected to itself.
-const (
-	firstPort = 15000
-	portCount = 15000
-)
-
-// portsTried makes each try another port. Processes begin at different places.
-var portsTried atomic.Uint32
-
-// freePort is a port that nobody has now. Somebody may take it before the server
-// does; the server's start is then tried again.
-func freePort() (int, error) {
-	for range portCount {
-		n := os.Getpid()*37 + int(portsTried.Add(1))
-		port := firstPort + n%portCount
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			listener.Close()
-			return port, nil
-		}
-	}
-	return 0, fmt.Errorf("pgtest: no port of 127.0.0.1 from %d on is free", firstPort)
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/daybookdev/daybook/internal/testserver"
 )
 
 // Options of a server. The zero value is the newest server there is, with
@@ -77,7 +79,7 @@ func create(bin string, fill func(*Server) error) (*Server, error) {
 // it first.
 func (s *Server) startSomewhere() error {
 	for try := 1; ; try++ {
-		port, err := freePort()
+		port, err := testserver.FreePort()
 		if err != nil {
 			return err
 		}

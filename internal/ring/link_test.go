@@ -96,7 +96,7 @@ func TestNotedAwait(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-done:
-			t.Error("Await ended before the server had noted the change")
+			t.Fatal("Await ended before the server had noted the change")
 		default:
 		}
 		n.Set(change, 1)

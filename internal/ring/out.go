@@ -19,6 +19,7 @@ type Out struct {
 	send   func(ctx context.Context, rings []daybook.Ring) error
 	failed func(rings int, err error) // told of each batch that failed
 	pause  Pause
+	apart  time.Duration // of the batches just now; 0 is not held apart
 
 	published, missed atomic.Int64
 
@@ -49,6 +50,10 @@ const (
 	// lastWords is how long Close waits for rings that are on their way, so
 	// that a program which enqueues and ends is heard.
 	lastWords = time.Second
+	// apartLeast is how long after the beginning of one batch the next one
+	// begins, when rings came meanwhile; it doubles up to apartMost while that
+	// goes on.
+	apartLeast, apartMost = time.Millisecond, 10 * time.Millisecond
 	// soonest is how early a Publish may try a server again that just failed.
 	soonest = 20 * time.Millisecond
 )
@@ -185,19 +190,59 @@ func (o *Out) run() {
 			return
 		}
 		for {
+			begun := time.Now()
 			rings, asked, any := o.take()
 			if !any {
 				break
 			}
-			if !o.carry(rings, asked) && !o.rest() {
-				return
+			if !o.carry(rings, asked) {
+				if !o.rest() {
+					return
+				}
+				continue
 			}
+			o.gather(begun)
 		}
 		o.mu.Lock()
 		over := o.closing && len(o.pending) == 0 && len(o.asked) == 0
 		o.mu.Unlock()
 		if over {
 			return
+		}
+	}
+}
+
+// gather waits for more before the next batch, when something is rung already:
+// who enqueues thousands of jobs a second would else have the server carry
+// thousands of batches, at the cost of the jobs. A lone ring never waits.
+func (o *Out) gather(begun time.Time) {
+	o.mu.Lock()
+	more := len(o.pending) > 0 && len(o.asked) == 0 && !o.closing
+	o.mu.Unlock()
+	if !more {
+		o.apart = 0
+		return
+	}
+	o.apart = min(max(2*o.apart, apartLeast), apartMost)
+	wait := o.apart - time.Since(begun)
+	if wait <= 0 {
+		return
+	}
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		select {
+		case <-over.C:
+			return
+		case <-o.ctx.Done():
+			return
+		case <-o.wake: // for a ring that can wait too, or for Publish, or the end
+			o.mu.Lock()
+			hurry := len(o.asked) > 0 || o.closing
+			o.mu.Unlock()
+			if hurry {
+				return
+			}
 		}
 	}
 }

@@ -51,6 +51,12 @@ func (s *server) fail(err error) {
 	s.fails = err
 }
 
+func (s *server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.batches)
+}
+
 func (s *server) took() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,6 +79,40 @@ func TestOutCoalescesBehindTheFirst(t *testing.T) {
 		}
 		if o.Published() != 3 || o.Failed() != 0 {
 			t.Errorf("%d published, %d failed", o.Published(), o.Failed())
+		}
+		o.Close()
+	})
+}
+
+// Many who enqueue at once make few batches, and one who does now and then waits
+// for nothing.
+func TestOutGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{takes: 50 * time.Microsecond}
+		o := NewOut(s.send, nil)
+		for range 10_000 {
+			o.Ring(ring("a"))
+			time.Sleep(10 * time.Microsecond)
+		}
+		time.Sleep(time.Second)
+		if n := s.count(); n < 10 || n > 20 {
+			t.Errorf("ten thousand rings within 100 ms went in %d batches, want about one in %s", n, apartMost)
+		}
+		before := s.count()
+		for n := range 10 {
+			o.Ring(ring("a"))
+			time.Sleep(60 * time.Microsecond)
+			if s.count() != before+n+1 {
+				t.Errorf("ring %d, with none before it on its way, has to wait", n)
+			}
+		}
+		o.Ring(ring("a"))
+		synctest.Wait()
+		o.Ring(ring("b"))
+		time.Sleep(60 * time.Microsecond) // it has to wait
+		begun := time.Now()
+		if err := o.Publish(t.Context(), []daybook.Ring{ring("c")}); err != nil || time.Since(begun) > apartLeast/2 {
+			t.Errorf("Publish: %v, after %s; it is waited for", err, time.Since(begun))
 		}
 		o.Close()
 	})

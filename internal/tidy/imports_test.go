@@ -34,9 +34,10 @@ var mayImport = map[string][]string{
 	"examples/webhooks":   {},
 	"internal/tidy":       {"root"},
 	"internal/mutate":     {"internal/pgtest"}, // finds out whether there is a server
-	"internal/pgtest":     {},
+	"internal/pgtest":     {"internal/testserver"},
 	"internal/proxy":      {},
-	"internal/brokertest": {},
+	"internal/brokertest": {"internal/testserver"},
+	"internal/testserver": {},
 	"internal/ring":       {"root"},
 }
 
@@ -46,7 +47,7 @@ var inTests = []string{"root", "bell/belltest", "bell/local", "check", "daybookt
 	"store/postgres", "store/storetest", "worker"}
 
 // seesAll lists who wires everything together.
-var seesAll = []string{"cmd/daybook", "drill", "internal/belldrill"}
+var seesAll = []string{"cmd/daybook", "drill", "internal/belldrill", "internal/bellpeer"}
 
 // notInRoot is what rules have no use for: they do no I/O.
 var notInRoot = []string{"database/sql", "net", "os", "syscall", "io/fs", "path/filepath", "unsafe", "C"}

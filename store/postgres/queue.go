@@ -43,7 +43,20 @@ func (t *tx) Queues(ctx context.Context, counted bool) ([]daybook.Queue, error) 
 	return list, err
 }
 
-const listQueues = `SELECT q.n, q.name, q.paused_at, q.paused_by, q.paused_reason FROM daybook.queue q ORDER BY q.name`
+// Queue loads one queue by the index of names.
+func (v *view) Queue(_ context.Context, name string) (daybook.Queue, bool, error) {
+	q := &queueList{place: map[int64]int{}}
+	if err := v.look(oneQueue, []any{name}, q.scanQueue); err != nil || len(q.list) == 0 {
+		return daybook.Queue{}, false, err
+	}
+	return q.list[0], true, nil
+}
+
+const (
+	someQueues = `SELECT q.n, q.name, q.paused_at, q.paused_by, q.paused_reason FROM daybook.queue q `
+	oneQueue   = someQueues + `WHERE q.name = $1::text`
+	listQueues = someQueues + `ORDER BY q.name`
+)
 
 // lookAhead finds out whether each queue has an eligible job, and when the next
 // ones become so, however many wait. It goes from one pair of queue and priority

@@ -39,13 +39,14 @@ func TestPlans(t *testing.T) {
 		"record run":     insertRun,
 		"end run":        deleteRun,
 		"one job":        wholeJob + "WHERE j.id = ?",
+		"one queue":      oneQueue,
 		"past expiry":    findPastExpiry,
 		"old successes":  findOldSuccesses,
 		"old others":     findOldOthers,
 		"fold":           foldSums + upTo + addSums,
 	} {
 		for _, step := range s.plan(t, query) {
-			for _, table := range []string{"job", "j", "ready", "r", "ended", "d", "e", "request", "owned"} {
+			for _, table := range []string{"job", "j", "ready", "r", "ended", "d", "e", "request", "owned", "queue"} {
 				if strings.Contains(step+" ", "SCAN "+table+" ") && !strings.Contains(step, "USING INDEX") {
 					t.Errorf("%s: the plan has %q", name, step)
 				}

@@ -13,9 +13,8 @@ import (
 // Queues lists the queues in name order, counted if asked: every number from
 // sums and the rows not folded yet, or from the small tables of live jobs.
 func (v *view) Queues(_ context.Context, counted bool) (list []daybook.Queue, err error) {
-	err = v.q.rows("SELECT n, name, paused_at, paused_by, paused_reason FROM queue ORDER BY name", nil, func(row []driver.Value) error {
-		list = append(list, daybook.Queue{Ref: num(row[0]), Name: text(row[1]), Paused: row[2] != nil, PausedAt: at(row[2]),
-			PausedBy: text(row[3]), PausedReason: text(row[4])})
+	err = v.q.rows(someQueues+" ORDER BY name", nil, func(row []driver.Value) error {
+		list = append(list, scanQueue(row))
 		return nil
 	})
 	for i := range list {
@@ -37,6 +36,25 @@ func (v *view) Queues(_ context.Context, counted bool) (list []daybook.Queue, er
 		return nil, err
 	}
 	return list, v.countEffects(byNumber)
+}
+
+const (
+	someQueues = "SELECT n, name, paused_at, paused_by, paused_reason FROM queue"
+	oneQueue   = someQueues + " WHERE name = ?"
+)
+
+func scanQueue(row []driver.Value) daybook.Queue {
+	return daybook.Queue{Ref: num(row[0]), Name: text(row[1]), Paused: row[2] != nil, PausedAt: at(row[2]),
+		PausedBy: text(row[3]), PausedReason: text(row[4])}
+}
+
+// Queue loads one queue by the index of names.
+func (v *view) Queue(_ context.Context, name string) (q daybook.Queue, found bool, err error) {
+	err = v.q.rows(oneQueue, []driver.Value{name}, func(row []driver.Value) error {
+		q, found = scanQueue(row), true
+		return nil
+	})
+	return q, found, err
 }
 
 // Queues of a write transaction adds what the transaction itself did so far,

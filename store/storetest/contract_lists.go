@@ -16,6 +16,7 @@ var contractOfLists = []test{
 	{"Jobs refuses a cursor that no list gave", badCursor},
 	{"Sessions are listed newest first, ended ones if asked", listSessions},
 	{"Queues are listed by name, with true counts", listQueues},
+	{"Queue loads one by its name, with its pause", oneQueue},
 	{"Effects are paged", pageEffects},
 }
 
@@ -314,6 +315,45 @@ func listQueues(w *world) {
 	for _, q := range bare {
 		same(w, "ready of "+q.Name, q.Ready, slices.Contains(names, q.Name))
 	}
+}
+
+func oneQueue(w *world) {
+	for _, name := range []string{"mail", "mail.b", "Mail"} {
+		w.enqueue(daybook.Request{Queue: name})
+	}
+	w.clock.advance(time.Second)
+	w.ok(w.book.Pause(w.ctx, "mail", someone))
+	w.ok(w.book.Pause(w.ctx, "new", someone))
+	list, err := w.book.Queues(w.ctx, false)
+	w.ok(err)
+	look := func(v daybook.View, name string) (q daybook.Queue, found bool) {
+		q, found, err := v.Queue(w.ctx, name)
+		w.ok(err)
+		return q, found
+	}
+	w.read(func(v daybook.View) error {
+		for _, listed := range list {
+			q, found := look(v, listed.Name)
+			want := daybook.Queue{Name: listed.Name, Paused: listed.Paused, PausedAt: listed.PausedAt,
+				PausedBy: listed.PausedBy, PausedReason: listed.PausedReason, Ref: listed.Ref}
+			same(w, "found "+listed.Name, found, true)
+			same(w, "queue "+listed.Name, fmt.Sprintf("%+v", q), fmt.Sprintf("%+v", want))
+			same(w, "paused "+listed.Name, q.Paused, q.Name == "mail" || q.Name == "new")
+		}
+		for _, name := range []string{"mai", "mail.", "MAIL", "%", ""} {
+			q, found := look(v, name)
+			same(w, "found "+name, found, false)
+			same(w, "name", q.Name, "")
+		}
+		return nil
+	})
+	w.ok(w.book.Store().Write(w.ctx, "a test", func(tx daybook.Tx) error {
+		w.ok(tx.SaveQueue(w.ctx, daybook.Queue{Name: "mail"}))
+		q, found := look(tx, "mail")
+		same(w, "found in its own transaction", found, true)
+		same(w, "paused in its own transaction", q.Paused, false)
+		return nil
+	}))
 }
 
 func pageEffects(w *world) {
