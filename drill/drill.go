@@ -67,7 +67,11 @@ type Options struct {
 	only   map[daybook.Policy]bool
 }
 
-func (o *Options) check() error {
+// Rows is how many combinations a round has.
+func (o *Options) Rows() int { return len(combinations(o.Gaps, o.only)) }
+
+// Check puts the defaults in and refuses what is out of range. Run does so too.
+func (o *Options) Check() error {
 	if o.Lanes == 0 {
 		o.Lanes = LanesDefault
 	}
@@ -140,7 +144,7 @@ type drill struct {
 // whether everything held is in the result. Every process has ended when Run
 // returns.
 func Run(ctx context.Context, o Options) (result Result, err error) {
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return Result{}, err
 	}
 	d := &drill{Options: o, dir: o.Dir, doubled: map[daybook.ID]bool{}}

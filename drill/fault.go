@@ -27,7 +27,7 @@ func (l *lane) kill(ctx context.Context, victim *process, e *evidence) error {
 		return err
 	}
 	e.recovered = time.Since(since)
-	return l.settle(ctx, e)
+	return nil
 }
 
 // stop stops the worker where it stands until its lease is past, and lets it go
@@ -72,12 +72,10 @@ func (l *lane) stop(ctx context.Context, victim *process, e *evidence) error {
 		}
 		e.recovered = time.Since(since)
 	}
-	if e.gap != daybook.GapReply { // there everything had been said
-		if err := l.fenced(ctx, before, e); err != nil {
-			return err
-		}
+	if e.gap == daybook.GapReply { // there everything had been said
+		return nil
 	}
-	return l.settle(ctx, e)
+	return l.fenced(ctx, before, e)
 }
 
 func errorsOf(first, second error) error {
@@ -159,12 +157,13 @@ func (l *lane) fenced(ctx context.Context, before daybook.Job, e *evidence) erro
 
 // settle is the person: for a job that was set aside because of its effect, it
 // looks into the destination's ledger and says what it finds. By now the worker
-// that began the call is dead, or has gone on and said what it had to say.
-func (l *lane) settle(ctx context.Context, e *evidence) error {
+// that began the call is dead, or has gone on and said what it had to say. It
+// reports whether there was something to settle.
+func (l *lane) settle(ctx context.Context, e *evidence) (bool, error) {
 	if e.job.State != daybook.SetAside || e.job.Reason != daybook.ReasonEffectOpen {
-		return nil
+		return false, nil
 	}
-	e.aside = true
+	e.aside++
 	verdict := daybook.Verdict{}
 	if acts := l.to[e.policy.kind].Acts(e.order); len(acts) > 0 {
 		verdict.Happened = true
@@ -172,5 +171,5 @@ func (l *lane) settle(ctx context.Context, e *evidence) error {
 	}
 	by := daybook.By{Actor: "drill", Reason: "as the destination's ledger says"}
 	_, err := l.book.Settle(ctx, e.job.ID, e.policy.kind, verdict, by)
-	return err
+	return true, err
 }

@@ -16,7 +16,7 @@ type evidence struct {
 	order     string // number, by which the destination's ledger is read
 	injected  bool   // the fault was shown to have happened
 	void      string // why it wasn't
-	aside     bool   // the job was set aside, and settled
+	aside     int    // how often the job was set aside, and settled
 	recovered time.Duration
 	stuck     []string // steps that didn't come about
 
@@ -57,8 +57,12 @@ func (e evidence) judge() (wrong []string) {
 	case lands && !e.early && e.void == "" && len(e.acts) != 2:
 		say("a call that came after the job was done happened %d times in all, want 2", len(e.acts))
 	}
-	if e.void == "" && e.aside != (e.policy.nobody && leavesOpen(e.gap)) {
-		say("a person was asked: %t", e.aside)
+	wanted := 0
+	if e.policy.nobody && leavesOpen(e.gap) {
+		wanted = 1
+	}
+	if e.void == "" && e.aside != wanted {
+		say("a person was asked %d times, want %d", e.aside, wanted)
 	}
 	return wrong
 }
@@ -100,7 +104,7 @@ func (r *Row) add(e evidence, wrong []string) {
 	if len(e.acts) > 1 {
 		r.Doubled++
 	}
-	if e.aside {
+	if e.aside > 0 {
 		r.Asked++
 	}
 }

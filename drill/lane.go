@@ -174,10 +174,17 @@ func (l *lane) until(ctx context.Context, e *evidence, what string, ask func() (
 	}
 }
 
-// collect reads what book and destination say of the run in the end.
+// collect settles what is left to a person, and reads what book and destination
+// say of the run in the end.
 func (l *lane) collect(ctx context.Context, e *evidence) error {
-	if err := l.rests(ctx, e); err != nil {
-		return err
+	for settled := true; settled; {
+		if err := l.rests(ctx, e); err != nil {
+			return err
+		}
+		var err error
+		if settled, err = l.settle(ctx, e); err != nil {
+			return err
+		}
 	}
 	page, err := l.book.Effects(ctx, daybook.EffectFilter{Job: e.job.ID})
 	if err != nil {

@@ -136,6 +136,23 @@ func (d postgresDatabase) scratch(ctx context.Context) scratch {
 	}
 }
 
+// drill makes a schema.
+func (d postgresDatabase) drill(ctx context.Context) (drillBook, error) {
+	d.schema = scratchSchema()
+	if _, err := d.status(ctx); err != nil {
+		return drillBook{}, err
+	}
+	clear := func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectMax)
+		defer cancel()
+		return d.drop(ctx)
+	}
+	if _, err := postgres.Up(ctx, d.url, d.options(daybook.Options{}), nil); err != nil {
+		return drillBook{}, errors.Join(err, clear())
+	}
+	return drillBook{DB: d.url, Schema: d.schema, shown: "--schema " + d.schema, clear: clear}, nil
+}
+
 // scratchSchema is a name that nobody else has, and that needs no quotes.
 func scratchSchema() string {
 	random := make([]byte, 6)
