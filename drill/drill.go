@@ -62,9 +62,10 @@ type Options struct {
 
 	// For the drill's own tests.
 
-	fault  planted
-	forget time.Duration // how long the payment API keeps a key
-	only   map[daybook.Policy]bool
+	fault    planted
+	forget   time.Duration // how long the payment API keeps a key
+	only     map[daybook.Policy]bool
+	patience time.Duration // for each step of a run
 }
 
 // Rows is how many combinations a round has.
@@ -74,6 +75,9 @@ func (o *Options) Rows() int { return len(combinations(o.Gaps, o.only)) }
 func (o *Options) Check() error {
 	if o.Lanes == 0 {
 		o.Lanes = LanesDefault
+	}
+	if o.patience == 0 {
+		o.patience = patience
 	}
 	if o.Times == 0 && o.For == 0 {
 		o.Times = 1

@@ -108,7 +108,7 @@ func (l *lane) freeze(ctx context.Context, victim *process) error {
 // replaced waits until the stopped worker's lease is past: the book ended its
 // session, which a process that runs would have renewed, and revoked its claim.
 func (l *lane) replaced(ctx context.Context, before daybook.Job, sessions []daybook.Session, e *evidence) error {
-	late := time.Now().Add(patience)
+	late := time.Now().Add(l.patience)
 	for ctx.Err() == nil {
 		live := 0
 		for _, s := range sessions {

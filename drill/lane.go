@@ -113,7 +113,7 @@ func (l *lane) run(ctx context.Context, r planned) (e evidence, err error) {
 
 // standing waits for the worker that stands in the gap of a run; nil is none.
 func (l *lane) standing(ctx context.Context, r planned) (*process, error) {
-	late := time.NewTimer(patience / 3)
+	late := time.NewTimer(l.patience / 3)
 	defer late.Stop()
 	one, two := l.workers[0], l.workers[1]
 	for {
@@ -155,13 +155,13 @@ func (l *lane) rests(ctx context.Context, e *evidence) error {
 // until asks again and again, for as long as a step of a run may take. What
 // doesn't come about by then is noted in the evidence, as a violation.
 func (l *lane) until(ctx context.Context, e *evidence, what string, ask func() (bool, error)) error {
-	late := time.Now().Add(patience)
+	late := time.Now().Add(l.patience)
 	for {
 		if done, err := ask(); done || err != nil {
 			return err
 		}
 		if time.Now().After(late) {
-			e.stuck = append(e.stuck, "waited "+patience.String()+" for "+what+", in vain")
+			e.stuck = append(e.stuck, "waited "+l.patience.String()+" for "+what+", in vain")
 			return nil
 		}
 		again := time.NewTimer(25 * time.Millisecond)

@@ -30,8 +30,7 @@ type process struct {
 	fault string // why it couldn't go on
 }
 
-// patience bounds each step of a fault: what takes longer makes the run void,
-// or stuck.
+// patience bounds each step of a run: what takes longer makes it void, or wrong.
 const patience = 30 * time.Second
 
 // start starts a worker.
