@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,9 +29,9 @@ const (
 )
 
 const (
-	// lease of the workers: short, so that what a fault left is soon somebody
+	// leaseShort is the workers' lease, so that what a fault left is soon somebody
 	// else's.
-	lease = 1500 * time.Millisecond
+	leaseShort = 1500 * time.Millisecond
 	// passes is the pause between two of the reconciler's passes.
 	passes = 200 * time.Millisecond
 	// window and quiet are what the handlers declare, and appear is how long the
@@ -66,6 +67,7 @@ type Options struct {
 	forget   time.Duration // how long the payment API keeps a key
 	only     map[daybook.Policy]bool
 	patience time.Duration // for each step of a run
+	lease    time.Duration
 }
 
 // Rows is how many combinations a round has.
@@ -76,9 +78,7 @@ func (o *Options) Check() error {
 	if o.Lanes == 0 {
 		o.Lanes = LanesDefault
 	}
-	if o.patience == 0 {
-		o.patience = patience
-	}
+	o.patience, o.lease = cmp.Or(o.patience, patience), cmp.Or(o.lease, leaseShort)
 	if o.Times == 0 && o.For == 0 {
 		o.Times = 1
 	}

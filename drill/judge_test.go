@@ -16,6 +16,9 @@ func held(p policy, gap, fault string) evidence {
 		job:    daybook.Job{State: daybook.Succeeded, Result: json.RawMessage(`{"receipt":7}`)},
 		effect: daybook.Effect{Name: p.kind, Policy: p.name, State: daybook.EffectDone},
 		acts:   []outside.Act{{Receipt: 7}}}
+	if gap != daybook.GapReply {
+		e.job.Crashes = 1
+	}
 	if p.nobody && leavesOpen(gap) {
 		e.aside = 1
 	}
@@ -31,6 +34,15 @@ func TestJudgeOfGoodRuns(t *testing.T) {
 		if wrong := held(c.policy, c.gap, c.fault).judge(); len(wrong) > 0 {
 			t.Errorf("%s %s %s: %v", c.policy.name, c.gap, c.fault, wrong)
 		}
+	}
+}
+
+// A lease that was lost on the way is no fault of the book's.
+func TestJudgeOfAnUnplannedLoss(t *testing.T) {
+	e := held(policies[3], daybook.GapBegin, faultKill)
+	e.job.Crashes, e.aside = 2, 2
+	if wrong := e.judge(); len(wrong) > 0 {
+		t.Errorf("got %v", wrong)
 	}
 }
 

@@ -54,7 +54,7 @@ func (l *lane) fill() error {
 	for len(l.workers) < 2 {
 		l.starts++
 		p, err := start(l.Command, l.dir, setup{Name: fmt.Sprintf("%s-%d", l.queue, l.starts), Queue: l.queue,
-			Where: l.Where, Lease: lease, Fault: l.fault, To: effects.Handlers{Payments: l.to["charge"].URL,
+			Where: l.Where, Lease: l.lease, Fault: l.fault, To: effects.Handlers{Payments: l.to["charge"].URL,
 				Mail: l.to["mail"].URL, Prices: l.to["price"].URL, Legacy: l.to["letter"].URL,
 				Window: window, Quiet: quiet}})
 		if err != nil {
@@ -113,7 +113,7 @@ func (l *lane) run(ctx context.Context, r planned) (e evidence, err error) {
 
 // standing waits for the worker that stands in the gap of a run; nil is none.
 func (l *lane) standing(ctx context.Context, r planned) (*process, error) {
-	late := time.NewTimer(l.patience / 3)
+	late := time.NewTimer(l.patience / 6)
 	defer late.Stop()
 	one, two := l.workers[0], l.workers[1]
 	for {

@@ -31,7 +31,7 @@ type process struct {
 }
 
 // patience bounds each step of a run: what takes longer makes it void, or wrong.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // start starts a worker.
 func start(command []string, dir string, s setup) (*process, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/drill"
+	"github.com/daybookdev/daybook/store/postgres"
 )
 
 // drillFlags say which faults are tried, and how often.
@@ -52,7 +53,7 @@ func (a *app) drillCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case f.process:
-			return drill.Child(a.stdin, a.stdout, a.stderr, a.openDrill)
+			return drill.Child(a.stdin, a.stdout, a.stderr, a.drillOpener(true))
 		case f.list:
 			return a.listDrill()
 		case fs.Changed("minutes") && f.minutes <= 0 || fs.Changed("times") && f.Times <= 0 || f.Lanes == 0:
@@ -105,20 +106,27 @@ type drillBook struct {
 	clear  func() error // removes the book
 }
 
-// openDrill opens the book of a drill, in this process or in one of its workers.
-func (a *app) openDrill(ctx context.Context, where string, o daybook.Options) (*daybook.Book, error) {
-	var b drillBook
-	if json.Unmarshal([]byte(where), &b) != nil {
-		return nil, daybook.Invalid("where", "names no book of a drill")
+// drillOpener opens the book of a drill, in this process or in one of its
+// workers: those are many, and share what connections the server has.
+func (a *app) drillOpener(worker bool) drill.Opener {
+	return func(ctx context.Context, where string, o daybook.Options) (*daybook.Book, error) {
+		var b drillBook
+		if json.Unmarshal([]byte(where), &b) != nil {
+			return nil, daybook.Invalid("where", "names no book of a drill")
+		}
+		its := &app{stdin: a.stdin, stdout: a.stdout, stderr: a.stderr, flags: a.flags}
+		its.flags.db, its.flags.schema = b.DB, b.Schema
+		its.flags.schemaGiven, its.flags.server = b.Schema != "", ""
+		db, err := its.database()
+		if err != nil {
+			return nil, err
+		}
+		if p, ok := db.(postgresDatabase); ok && worker {
+			p.conns = postgres.ConnsMin
+			db = p
+		}
+		return db.open(ctx, o)
 	}
-	its := &app{stdin: a.stdin, stdout: a.stdout, stderr: a.stderr, flags: a.flags}
-	its.flags.db, its.flags.schema = b.DB, b.Schema
-	its.flags.schemaGiven, its.flags.server = b.Schema != "", ""
-	db, err := its.database()
-	if err != nil {
-		return nil, err
-	}
-	return db.open(ctx, o)
 }
 
 // drill makes one drill and shows its result. Its workers are this program
@@ -129,7 +137,7 @@ func (a *app) drill(ctx context.Context, f drillFlags) error {
 		return daybook.Fail(daybook.CodeInternal, "the drill can't find its own program to start it again")
 	}
 	f.Command = []string{self, "drill", "--process"}
-	f.Open = a.openDrill
+	f.Open = a.drillOpener(false)
 	if err := f.Check(); err != nil {
 		return err
 	}

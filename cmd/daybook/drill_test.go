@@ -96,7 +96,9 @@ func TestDrillRefusesFlags(t *testing.T) {
 
 func TestDrillList(t *testing.T) {
 	c := newCLI(t)
-	var got struct{ Gaps []struct{ Name, Between string } }
+	var got struct {
+		Gaps []struct{ Name, Between string }
+	}
 	oneJSONLine(t, c.ok("drill", "--list", "-o", "json"), &got)
 	if len(got.Gaps) != len(drill.Gaps) || got.Gaps[0].Name != drill.Gaps[0] || got.Gaps[0].Between == "" {
 		t.Errorf("got %+v", got)
