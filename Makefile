@@ -32,3 +32,5 @@ fuzz: ## fuzz each input for half a minute
 	@go test -list '^Fuzz' . | grep ^Fuzz | xargs -I{} go test -run '^$$' -fuzz '^{}$$' -fuzztime 30s -fuzzminimizetime 1x .
 drill-bells: ## every bell lies while 20,000 jobs a fault run; needs the servers
 	DAYBOOK_TEST_POSTGRES=1 DAYBOOK_TEST_BELLS=1 DAYBOOK_DRILL_JOBS=20000 go test -count=1 -v -timeout 3h ./internal/belldrill
+drill-effects: ## every policy of effects in every gap, killed and stopped, 200 times each; on DAYBOOK_DB, or SQLite in memory
+	go run ./cmd/daybook drill --times 200 --lanes 24 --db $(or $(DAYBOOK_DB),sqlite:$(firstword $(wildcard /dev/shm) .)/drill.db)

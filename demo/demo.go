@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/procs"
 	"github.com/daybookdev/daybook/reconcile"
 	"github.com/daybookdev/daybook/store/sqlite"
 )
@@ -69,7 +70,7 @@ func (o *Options) check() error {
 	case len(o.Command) == 0:
 		return daybook.Invalid("command", "is empty; name the program that calls demo.Child")
 	}
-	return canStop()
+	return procs.CanStop()
 }
 
 // Run makes one run and judges it. The error says that the run could not be

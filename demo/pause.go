@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/procs"
 	"github.com/daybookdev/daybook/store/sqlite"
 )
 
@@ -40,7 +41,7 @@ func (d *director) pause(ctx context.Context, p *process, s standing) pauseEnd {
 		if err != nil {
 			return err
 		}
-		if err := thaw(p.cmd.Process); err != nil {
+		if err := procs.Continue(p.cmd.Process); err != nil {
 			return err
 		}
 		p.order(order{Go: s.Fault})
@@ -74,7 +75,7 @@ func (d *director) stop(ctx context.Context, p *process) error {
 	}
 	defer probe.Close()
 	return until(ctx, func() (bool, error) {
-		if err := freeze(p.cmd.Process); err != nil {
+		if err := procs.Stop(p.cmd.Process); err != nil {
 			return false, err
 		}
 		err := probe.Store().Write(ctx, "probing", func(daybook.Tx) error { return nil })
@@ -82,7 +83,7 @@ func (d *director) stop(ctx context.Context, p *process) error {
 			return true, nil
 		}
 		d.log.Info("the stopped worker holds the book's lock; once more", "process", p.Name, "err", err)
-		return false, thaw(p.cmd.Process)
+		return false, procs.Continue(p.cmd.Process)
 	})
 }
 

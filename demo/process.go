@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/procs"
 )
 
 // process is one child, seen from the parent. Its fields belong to the
@@ -44,7 +45,7 @@ func start(command []string, dir string, s setup, slot int, tell chan<- said) (*
 	}
 	defer logs.Close()
 	p.cmd.Stderr = logs
-	p.cmd.SysProcAttr = attributes()
+	p.cmd.SysProcAttr = procs.Attributes()
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return fail(err)
 	}

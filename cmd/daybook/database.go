@@ -29,6 +29,8 @@ type database interface {
 	doctor(ctx context.Context, book *daybook.Book) ([]finding, error)
 	// scratch makes books that the checker may break, and nobody else sees.
 	scratch(ctx context.Context) scratch
+	// drill makes the place of a drill's own book.
+	drill(ctx context.Context) (drillBook, error)
 	// bell makes the bell that the book has when none is named.
 	bell() (daybook.Bell, error)
 	// watch rings the book's bell for what other processes put in, until ctx ends.

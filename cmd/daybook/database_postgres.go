@@ -20,6 +20,7 @@ type postgresDatabase struct {
 	app    *app
 	url    string // may hold a password: never shown
 	schema string
+	conns  int // 0 is the store's default
 }
 
 // connectMax bounds how long a command looks for its server.
@@ -29,11 +30,11 @@ func (a *app) postgresDatabase() (database, error) {
 	if a.flags.schema == "" {
 		return nil, daybook.Invalid("schema", "is empty; leave it out for %s", postgres.SchemaDefault)
 	}
-	return postgresDatabase{a, a.flags.db, a.flags.schema}, nil
+	return postgresDatabase{app: a, url: a.flags.db, schema: a.flags.schema}, nil
 }
 
 func (d postgresDatabase) options(o daybook.Options) postgres.Options {
-	return postgres.Options{Book: o, Schema: d.schema, Now: d.app.now}
+	return postgres.Options{Book: o, Schema: d.schema, Conns: d.conns, Now: d.app.now}
 }
 
 func (d postgresDatabase) open(ctx context.Context, o daybook.Options) (*daybook.Book, error) {
@@ -134,6 +135,23 @@ func (d postgresDatabase) scratch(ctx context.Context) scratch {
 			return d.drop(ctx)
 		},
 	}
+}
+
+// drill makes a schema.
+func (d postgresDatabase) drill(ctx context.Context) (drillBook, error) {
+	d.schema = scratchSchema()
+	if _, err := d.status(ctx); err != nil {
+		return drillBook{}, err
+	}
+	clear := func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectMax)
+		defer cancel()
+		return d.drop(ctx)
+	}
+	if _, err := postgres.Up(ctx, d.url, d.options(daybook.Options{}), nil); err != nil {
+		return drillBook{}, errors.Join(err, clear())
+	}
+	return drillBook{DB: d.url, Schema: d.schema, shown: "--schema " + d.schema, clear: clear}, nil
 }
 
 // scratchSchema is a name that nobody else has, and that needs no quotes.

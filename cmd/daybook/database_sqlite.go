@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -86,6 +87,17 @@ func (d sqliteDatabase) scratch(ctx context.Context) scratch {
 		spoil: sqlite.Break,
 		clear: func() error { return nil },
 	}
+}
+
+// drill makes a folder beside the book's file, so that the drill's own has the
+// same disk under it.
+func (d sqliteDatabase) drill(context.Context) (drillBook, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(d.path), "daybook-drill-")
+	if err != nil {
+		return drillBook{}, daybook.Fail(daybook.CodeInternal, "the drill can't make a folder beside %s", d.path)
+	}
+	db := "sqlite:" + filepath.Join(dir, "drill.db")
+	return drillBook{DB: db, shown: "--db " + db, dir: dir, clear: func() error { return os.RemoveAll(dir) }}, nil
 }
 
 // watch rings this process's bell for what other processes on the same file

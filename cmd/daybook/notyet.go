@@ -26,7 +26,6 @@ func addLater(root *cobra.Command) {
 		later("serve", "work runs the loops by itself, and work --listen serves health and metrics"),
 		later("token", "they come with serve"),
 		later("cutover", "enqueue --from takes jobs in from a file"),
-		later("drill", "demo runs faults on a book of its own"),
 		later("bench", "demo -o json tells jobs_per_second"),
 		later("top", "backlog --watch shows the flows"),
 	)

@@ -15,30 +15,33 @@ const module = "github.com/daybookdev/daybook"
 // domain. Only cmd and drill see everything. A package that isn't here fails:
 // give it a line.
 var mayImport = map[string][]string{
-	"root":                {},
-	"reconcile":           {"root"},
-	"check":               {"root"},
-	"relay":               {"root"},
-	"worker":              {"root", "reconcile", "relay"},
-	"store/sqlite":        {"root", "bell/local"},    // its default bell
-	"store/postgres":      {"root", "bell/postgres"}, // its default bell
-	"store/storetest":     {"root", "check", "reconcile", "relay"},
-	"bell/local":          {"root"},
-	"bell/belltest":       {"root"},
-	"bell/postgres":       {"root", "internal/ring"},
-	"bell/redis":          {"root", "internal/ring"},
-	"bell/nats":           {"root", "internal/ring"},
-	"bell/rabbitmq":       {"root", "internal/ring"},
-	"daybooktest":         {"root", "bell/local", "check", "reconcile", "store/sqlite", "worker"},
-	"demo":                {"root", "bell/local", "check", "examples/webhooks", "reconcile", "store/sqlite", "worker"},
-	"examples/webhooks":   {},
-	"internal/tidy":       {"root"},
-	"internal/mutate":     {"internal/pgtest"}, // finds out whether there is a server
-	"internal/pgtest":     {"internal/testserver"},
-	"internal/proxy":      {},
-	"internal/brokertest": {"internal/testserver"},
-	"internal/testserver": {},
-	"internal/ring":       {"root"},
+	"root":            {},
+	"reconcile":       {"root"},
+	"check":           {"root"},
+	"relay":           {"root"},
+	"worker":          {"root", "reconcile", "relay"},
+	"store/sqlite":    {"root", "bell/local"},    // its default bell
+	"store/postgres":  {"root", "bell/postgres"}, // its default bell
+	"store/storetest": {"root", "check", "reconcile", "relay"},
+	"bell/local":      {"root"},
+	"bell/belltest":   {"root"},
+	"bell/postgres":   {"root", "internal/ring"},
+	"bell/redis":      {"root", "internal/ring"},
+	"bell/nats":       {"root", "internal/ring"},
+	"bell/rabbitmq":   {"root", "internal/ring"},
+	"daybooktest":     {"root", "bell/local", "check", "reconcile", "store/sqlite", "worker"},
+	"demo": {"root", "bell/local", "check", "examples/webhooks", "internal/procs", "reconcile",
+		"store/sqlite", "worker"},
+	"examples/webhooks":        {},
+	"examples/effects":         {"root", "examples/effects/outside", "store/sqlite", "worker"},
+	"examples/effects/outside": {},
+	"internal/tidy":            {"root"},
+	"internal/mutate":          {"internal/pgtest"}, // finds out whether there is a server
+	"internal/pgtest":          {},
+	"internal/procs":           {"root"}, // says why not
+	"internal/proxy":           {},
+	"internal/brokertest":      {},
+	"internal/ring":            {"root"},
 }
 
 // inTests may be imported by any package's tests.

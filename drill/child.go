@@ -1,0 +1,141 @@
+package drill
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/examples/effects"
+	"github.com/daybookdev/daybook/worker"
+)
+
+// Opener opens the book of a drill: where is what [Options.Where] said. The
+// drill closes it.
+type Opener func(ctx context.Context, where string, o daybook.Options) (*daybook.Book, error)
+
+// poll is how often an idle worker looks for work. Rings are no part of this
+// drill.
+const poll = 100 * time.Millisecond
+
+// parting is how long a child may take to end once its orders ended. A child
+// that stands in a gap while its parent dies would stay for ever otherwise.
+const parting = 5 * time.Second
+
+// Child is what the program named by Options.Command calls: a worker that takes
+// orders from in, reports on out, logs to logs, and returns when in ends. It is
+// of no use to people.
+func Child(in io.Reader, out, logs io.Writer, open Opener) error {
+	orders := bufio.NewReader(in)
+	c := child{out: &lines{w: out}, log: slog.New(slog.NewTextHandler(logs, nil)), open: open}
+	first, err := orders.ReadBytes('\n')
+	if err != nil || json.Unmarshal(first, &c.setup) != nil {
+		return daybook.Fail(daybook.CodeInvalid, "a process of the drill is started by daybook drill, not by hand")
+	}
+	if err := c.live(orders); err != nil {
+		_ = c.out.write(report{Error: err.Error()}) // the log has it too
+		return err
+	}
+	return nil
+}
+
+// child is one worker process, seen from inside.
+type child struct {
+	setup
+	open Opener
+	out  *lines
+	gate *gate
+	log  *slog.Logger
+}
+
+// live opens the book and works until the orders end.
+func (c *child) live(orders *bufio.Reader) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	c.gate = newGate(c.out)
+	c.gate.deaf = c.Fault == deaf
+	book, err := c.open(ctx, c.Where, daybook.Options{Log: c.log, Hook: c.gate.hook})
+	if err != nil {
+		return err
+	}
+	defer book.Close()
+	go func() {
+		if err := readLines(orders, c.obey); err != nil {
+			c.log.Error("the parent can't be understood; ending", "err", err)
+		}
+		time.AfterFunc(parting, func() { os.Exit(1) })
+		stop()
+	}()
+	return c.work(ctx, book)
+}
+
+// obey carries one order out. It never blocks on the handler: the parent may
+// write while this process's own reports wait to be read.
+func (c *child) obey(o order) {
+	switch {
+	case o.Arm != nil:
+		c.gate.arm(*o.Arm)
+	case o.Go != 0:
+		c.gate.goOn(o.Go)
+	}
+}
+
+// work runs the handlers of the examples, one job at a time.
+func (c *child) work(ctx context.Context, book *daybook.Book) error {
+	w := worker.New(book, worker.Config{Queues: []string{c.Queue}, Name: c.Name, Concurrency: 1, Lease: c.Lease,
+		Grace: time.Second, Poll: poll, NoLoops: true}) // the parent reconciles
+	c.To.Client = &http.Client{Transport: &sending{gate: c.gate, through: &http.Transport{ResponseHeaderTimeout: parting}}}
+	options := worker.KindOptions{Retry: daybook.Backoff{First: poll, Cap: time.Second, Spread: 0.1}}
+	if c.Fault == forgetful {
+		c.forget(w, options)
+	} else {
+		c.To.Register(w, options)
+	}
+	return w.Run(ctx)
+}
+
+// sending is the way out of a worker. In front of it is the place that no check
+// on this side can close: the lease was looked at, and the request isn't sent
+// yet. A process that is stopped there sends when it goes on, as the kernel does
+// with what is in its buffers: nothing that the request's context says can take
+// that back, so the context is left behind here.
+type sending struct {
+	gate    *gate
+	through *http.Transport
+}
+
+// RoundTrip sends one request.
+func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet { // which only asks
+		s.gate.reached(daybook.GapPause, daybook.ID{})
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
+	return s.through.RoundTrip(r)
+}
+
+// forget registers a handler that charges without the ledger.
+func (c *child) forget(w *worker.Worker, o worker.KindOptions) {
+	worker.Handle(w, "charge", func(ctx context.Context, job *worker.Claim[json.RawMessage]) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.To.Payments+"/charges", bytes.NewReader(job.Args))
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Idempotency-Key", daybook.NewID().String())
+		answer, err := c.To.Client.Do(r)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		var receipt effects.Receipt
+		if err := json.NewDecoder(answer.Body).Decode(&receipt); err != nil {
+			return err
+		}
+		return job.SetResult(receipt)
+	}, o)
+}
