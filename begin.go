@@ -80,7 +80,7 @@ func (b *Book) FinishEffect(ctx context.Context, job ID, o Owner, f EffectEnd) (
 			past, ended := attemptOf(ctx, tx, j, o)
 			asked := past.Outcome == OutcomeAsked && e.Used == o.Generation
 			if ended == nil && asked && f.Outcome == OutcomeUnknown {
-				out = EffectEnded{State: e.State, Job: j.State}
+				out = EffectEnded{State: e.State, Job: j.State, Doubled: e.Doubled}
 				return nil
 			}
 			refused = err
