@@ -23,7 +23,7 @@ func TestSQLEffects(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	met := map[string]int{}
-	for n := range 8 {
+	for n := range 16 {
 		w := &twins{sqlBook: b, Rand: rand.New(rand.NewPCG(seed, uint64(n))), met: met}
 		for i := range w.who {
 			w.who[i].queue = fmt.Sprintf("q%d-%d", n, i)
