@@ -25,9 +25,14 @@ func (b *Book) BeginEffect(ctx context.Context, job ID, o Owner, r Begin) (Begun
 		begun, w, err := j.BeginEffect(o, e, r, tx.Now())
 		if errors.Is(err, ErrFenced) {
 			// The answer of a begin that set the job aside may have been lost.
-			asked, ended := endedByAsking(ctx, tx, j, o)
-			if ended == nil && asked && e.Used == o.Generation && e.Call == r.Call {
+			past, ended := attemptOf(ctx, tx, j, o)
+			asked := past.Outcome == OutcomeAsked && e.Used == o.Generation && e.Call == r.Call
+			changed := past.Error != nil && past.Error.Text == changedProblem(r.Name).Text
+			if ended == nil && (asked || changed) {
 				out = Begun{Decision: DecisionAsk, Key: e.Key, Reason: ReasonEffectOpen}
+				if changed {
+					out.Reason = ReasonEffectChanged
+				}
 				return nil
 			}
 			refused = err
@@ -75,9 +80,10 @@ func (b *Book) FinishEffect(ctx context.Context, job ID, o Owner, f EffectEnd) (
 		}
 		w, err := j.FinishEffect(o, e, f, tx.Now())
 		if errors.Is(err, ErrFenced) {
-			asked, ended := endedByAsking(ctx, tx, j, o)
-			if ended == nil && asked && f.Outcome == OutcomeUnknown && e.Used == o.Generation {
-				out = EffectEnded{State: e.State, Job: j.State}
+			past, ended := attemptOf(ctx, tx, j, o)
+			asked := past.Outcome == OutcomeAsked && e.Used == o.Generation
+			if ended == nil && asked && f.Outcome == OutcomeUnknown {
+				out = EffectEnded{State: e.State, Job: j.State, Doubled: e.Doubled}
 				return nil
 			}
 			refused = err
@@ -123,11 +129,13 @@ func saveEffect(ctx context.Context, tx Tx, j Job, w EffectWrite) error {
 	return tx.Save(ctx, []Change{*w.Change})
 }
 
-// endedByAsking reports whether the owner's attempt ended by setting the job
-// aside for a person.
-func endedByAsking(ctx context.Context, v View, j Job, o Owner) (bool, error) {
+// attemptOf is how the owner's own attempt ended, and nothing for anybody else.
+func attemptOf(ctx context.Context, v View, j Job, o Owner) (Attempt, error) {
 	past, found, err := v.AttemptOf(ctx, j, o.Generation)
-	return found && past.Session == o.Session && past.Generation == o.Generation && past.Outcome == OutcomeAsked, err
+	if err != nil || !found || past.Session != o.Session || past.Generation != o.Generation {
+		return Attempt{}, err
+	}
+	return past, nil
 }
 
 // noteAbove records a generation above the row's: see noteBehind.

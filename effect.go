@@ -50,7 +50,7 @@ type Effect struct {
 	EndedAt    Time            `json:"ended_at,omitzero"`
 	SettledBy  string          `json:"settled_by,omitempty"`
 	Doubled    bool            `json:"doubled,omitempty"`   // two attempts made it happen: see [Effect.CalledTwice]
-	CallUntil  Time            `json:"call_until,omitzero"` // the newest call has been given up by then
+	CallUntil  Time            `json:"call_until,omitzero"` // its calls have been given up by then
 	SafeUntil  Time            `json:"safe_until,omitzero"` // keyed: the destination knows the key until then
 	Late       []Late          `json:"late,omitempty"`      // what fenced owners said of it
 	Calls      []EffectCall    `json:"-"`                   // every call, by generation; not loaded for lists
@@ -62,6 +62,7 @@ type Effect struct {
 	Call        ID            `json:"-"` // of the newest begin, whatever it was told
 	Used        int64         `json:"-"` // generation of that begin
 	Probed      int64         `json:"-"` // generation that was told to probe since the newest call
+	Unsure      int64         `json:"-"` // an elder call's generation, while nobody knows how that call ended
 	Ref         int64         `json:"-"`
 }
 
@@ -140,21 +141,28 @@ func LateOf(name string, refusals []Refusal) (late []Late) {
 }
 
 // CalledTwice reports whether the effect must be taken to have happened twice:
-// it is done, and a generation other than the one whose call counts said, too
-// late, that its own call had happened as well. Calling twice is harmless where
-// the effect is repeatable, or where both calls carried one key that the
-// destination still enforced.
+// by the call that counts, where it is done, and by each of another generation
+// that said so too late. Calling twice is harmless where the effect is
+// repeatable, or where both calls carried one key that the destination still
+// enforced.
 func (e Effect) CalledTwice() bool {
-	if e.State != EffectDone || e.Policy == PolicyRepeatable {
+	if e.Policy == PolicyRepeatable {
 		return false
 	}
+	happened := EffectCall{Round: e.Round}
+	if e.State == EffectDone {
+		happened.Generation = e.Generation
+	}
 	for _, l := range e.Late {
-		if l.Outcome != OutcomeDone || l.Generation == e.Generation {
+		if l.Outcome != OutcomeDone || l.Generation == happened.Generation {
 			continue
 		}
 		for _, c := range e.Calls {
-			harmless := c.Round == e.Round && e.SafeUntil != 0 && l.At <= e.SafeUntil
-			if c.Generation == l.Generation && !harmless {
+			switch oneKey := c.Round == happened.Round && c.Round == e.Round && l.At <= e.SafeUntil; {
+			case c.Generation != l.Generation: // who was only told to probe called nothing
+			case happened.Generation == 0:
+				happened = c
+			case c.Generation != happened.Generation && !oneKey:
 				return true
 			}
 		}

@@ -1,7 +1,9 @@
 package daybook
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -68,9 +70,6 @@ func (b *Begin) check() error {
 		return Invalid("quiet", "belongs to checked effects only")
 	case len(b.Fingerprint) > KeyMax:
 		return Invalid("fingerprint", "at most %d bytes, got %d", KeyMax, len(b.Fingerprint))
-	case b.Policy == PolicyKeyed && b.Limit > b.Window:
-		return Invalid("call", "may take %s, longer than the %s for which the destination knows the key", b.Limit,
-			b.Window)
 	}
 	for _, d := range []struct {
 		field string
@@ -80,6 +79,10 @@ func (b *Begin) check() error {
 		if err := checkDuration(d.field, d.given, 0, d.most); err != nil {
 			return err
 		}
+	}
+	if b.Policy == PolicyKeyed && b.Limit > b.Window {
+		return Invalid("call", "may take %s, longer than the %s for which the destination knows the key", b.Limit,
+			b.Window)
 	}
 	if b.Call.IsZero() {
 		b.Call = NewID()
@@ -113,26 +116,29 @@ func (j Job) BeginEffect(o Owner, e Effect, b Begin, now Time) (Begun, EffectWri
 			Quiet: b.Quiet, Ref: j.Ref}
 		return j.callEffect(o, e, b, now)
 	}
-	if e.Fingerprint != "" && b.Fingerprint != "" && e.Fingerprint != b.Fingerprint {
+	repeated, err := j.reused(o, e, b)
+	switch {
+	case err != nil:
+		return Begun{}, EffectWrite{}, err
+	case e.Fingerprint != "" && b.Fingerprint != "" && e.Fingerprint != b.Fingerprint:
 		return j.effectChanged(o, e, now)
-	}
-	repeated := e.Used == o.Generation && e.Call == b.Call
-	ownProbe := e.State == EffectAbsent && e.Probed == o.Generation
-	if e.Used == o.Generation && !repeated && !ownProbe {
-		return Begun{}, EffectWrite{}, Fail(CodeEffectNameReused,
-			"job %s: effect %s was begun in this attempt already; name each outside action once", j.ID, quote(e.Name))
-	}
-	if e.State == EffectDone {
+	case e.State == EffectDone:
+		done := Begun{Decision: DecisionDone, Key: e.Key, Result: e.Result}
+		if repeated {
+			return done, EffectWrite{}, nil
+		}
 		e.Used, e.Call = o.Generation, b.Call
-		return Begun{Decision: DecisionDone, Key: e.Key, Result: e.Result},
-			EffectWrite{Effect: e, Event: e.event("effect replayed", o.Generation, now)}, nil
+		return done, EffectWrite{Effect: e, Event: e.event("effect replayed", o.Generation, now)}, nil
 	}
 	if strictness[b.Policy] < strictness[e.Policy] {
 		return Begun{}, EffectWrite{}, j.refuse("has effect %s declared %s; a later attempt may only be stricter, got %s",
 			quote(e.Name), e.Policy, b.Policy)
 	}
-	if repeated && e.State == EffectIsOpen && e.Generation == o.Generation {
-		return Begun{Decision: DecisionCall, Key: e.Key, CallUntil: e.CallUntil}, EffectWrite{}, nil
+	switch {
+	case repeated && e.Probed == o.Generation:
+		return Begun{Decision: DecisionProbe, Key: e.Key}, EffectWrite{}, nil
+	case repeated && e.Generation == o.Generation:
+		return Begun{Decision: DecisionCall, Key: e.Key, CallUntil: e.callUntil(j, b)}, EffectWrite{}, nil
 	}
 	e.Quiet = max(e.Quiet, b.Quiet)
 	if e.Policy = b.Policy; e.Fingerprint == "" {
@@ -142,6 +148,33 @@ func (j Job) BeginEffect(o Owner, e Effect, b Begin, now Time) (Begun, EffectWri
 		return j.openEffect(o, e, b, now)
 	}
 	return j.callEffect(o, e, b, now)
+}
+
+// reused refuses a name that stands for a second action of one attempt, and
+// tells whether the begin only repeats the newest one of it. After its own probe
+// found nothing an owner begins anew; after its own call didn't happen, what
+// looks like a repeat is a late one, and nobody would make its call.
+func (j Job) reused(o Owner, e Effect, b Begin) (repeated bool, err error) {
+	if e.Used != o.Generation || e.State == EffectAbsent && e.Probed == o.Generation {
+		return false, nil
+	}
+	if e.Call == b.Call && e.State != EffectAbsent {
+		return true, nil
+	}
+	return false, Fail(CodeEffectNameReused,
+		"job %s: effect %s was begun in this attempt already; name each outside action once", j.ID, quote(e.Name))
+}
+
+// callUntil is until when the repeat of a begin may go on with its call.
+func (e Effect) callUntil(j Job, b Begin) Time {
+	until := min(e.CallUntil, j.LeaseUntil)
+	if b.Limit > 0 {
+		until = min(until, e.BegunAt.Add(b.Limit))
+	}
+	if e.SafeUntil != 0 {
+		until = min(until, e.SafeUntil)
+	}
+	return until
 }
 
 // openEffect decides about an effect that an earlier attempt began and that
@@ -176,9 +209,13 @@ func (j Job) askAbout(o Owner, e Effect, now Time) (EffectWrite, error) {
 
 // effectChanged sets the job aside: what it would do now is not what it began.
 func (j Job) effectChanged(o Owner, e Effect, now Time) (Begun, EffectWrite, error) {
-	c, err := j.Fail(o, Failure{Permanent: true, Reason: ReasonEffectChanged, Problem: NewProblem("effect "+e.Name+
-		" was begun with other input before; the handler changed between two attempts", "effect_changed", "")}, now)
+	c, err := j.Fail(o, Failure{Permanent: true, Reason: ReasonEffectChanged, Problem: changedProblem(e.Name)}, now)
 	return Begun{Decision: DecisionAsk, Key: e.Key, Reason: ReasonEffectChanged}, EffectWrite{Change: &c}, err
+}
+
+func changedProblem(name string) *Problem {
+	return NewProblem("effect "+name+" was begun with other input before; the handler changed between two attempts",
+		string(ReasonEffectChanged), "")
 }
 
 // window is until when the destination knows the effect's key, as the stricter
@@ -225,7 +262,14 @@ func (j Job) callEffect(o Owner, e Effect, b Begin, now Time) (Begun, EffectWrit
 	if b.Policy == PolicyKeyed {
 		e.SafeUntil, until = end, min(until, end)
 	}
-	e.State, e.Generation, e.BegunAt, e.CallUntil = EffectIsOpen, o.Generation, now, until
+	if e.State != EffectIsOpen {
+		e.CallUntil, e.Unsure = until, 0
+	} else {
+		// The elder call may still be at it, and only a probe or a person finds
+		// out how it ended.
+		e.CallUntil, e.Unsure = max(e.CallUntil, until), cmp.Or(e.Unsure, e.Generation)
+	}
+	e.State, e.Generation, e.BegunAt = EffectIsOpen, o.Generation, now
 	e.EndedAt, e.SettledBy, e.Result = 0, "", nil
 	e.Used, e.Call, e.Probed = o.Generation, b.Call, 0
 	ev := e.event("effect begun", o.Generation, now)
@@ -264,7 +308,8 @@ func (f EffectEnd) check() error {
 
 // FinishEffect records what the owner's call, or its probe, came to. Saying the
 // same again changes nothing. A probe that can't tell sets the job aside for a
-// person.
+// person. A call that didn't happen leaves the effect open when nobody knows how
+// an elder call of it ended: it speaks for itself alone.
 func (j Job) FinishEffect(o Owner, e Effect, f EffectEnd, now Time) (EffectWrite, error) {
 	if err := j.owner(o); err != nil {
 		return EffectWrite{}, err
@@ -281,13 +326,16 @@ func (j Job) FinishEffect(o Owner, e Effect, f EffectEnd, now Time) (EffectWrite
 	case e.State != EffectIsOpen:
 		return EffectWrite{}, j.refuse("has effect %s %s already; what was said first stays", quote(e.Name), e.State)
 	case f.Outcome == OutcomeUnknown && probe:
-		e.Policy = PolicyAsk
 		return j.askAbout(o, e, now)
 	case f.Outcome == OutcomeUnknown:
 		return EffectWrite{Event: e.event("effect left open", o.Generation, now)}, nil
+	case f.Outcome == OutcomeAbsent && !probe && e.Unsure != 0:
+		ev := e.event("effect left open", o.Generation, now)
+		ev.Detail += fmt.Sprintf(", this call didn't happen, that of generation %d may have", e.Unsure)
+		return EffectWrite{Event: ev}, nil
 	}
 	e.State, e.EndedAt, e.Result = EffectState(f.Outcome), now, f.Result
-	e.Doubled = e.CalledTwice()
+	e.Doubled = e.Doubled || e.CalledTwice()
 	ev := e.event("effect "+string(e.State), o.Generation, now)
 	if probe {
 		ev.Detail += ", the destination says"

@@ -145,6 +145,7 @@ func (j Job) Settle(e Effect, v Verdict, by By, now Time) (Change, error) {
 	if v.Happened {
 		e.State, e.Result, said = EffectDone, v.Result, "happened"
 	}
+	e.Doubled = e.Doubled || e.CalledTwice()
 	c := Change{Effect: &e, Event: &Event{At: now, What: "settled", Generation: e.Generation,
 		Actor: by.Actor, Reason: by.Reason, Detail: e.Name + " " + said}}
 	next := j

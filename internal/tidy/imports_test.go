@@ -37,10 +37,11 @@ var mayImport = map[string][]string{
 	"examples/effects/outside": {},
 	"internal/tidy":            {"root"},
 	"internal/mutate":          {"internal/pgtest"}, // finds out whether there is a server
-	"internal/pgtest":          {},
+	"internal/pgtest":          {"internal/testserver"},
 	"internal/procs":           {"root"}, // says why not
 	"internal/proxy":           {},
-	"internal/brokertest":      {},
+	"internal/brokertest":      {"internal/testserver"},
+	"internal/testserver":      {},
 	"internal/ring":            {"root"},
 }
 

@@ -43,7 +43,8 @@ func TestSQLViews(t *testing.T) {
 		}
 	}
 	want := `{"queue":"q","kind":"k","paused":false,"eligible":1,"later":1,"held":0,"running":1,"set_aside":2,` +
-		`"set_aside_reasons":{ "failures" : 1, "permanent" : 1 },"oldest_eligible_at":"2027-03-04T05:06:07.891011+00:00"}`
+		`"set_aside_reasons":{ "failures" : 1, "permanent" : 1 },"oldest_eligible_at":"2027-03-04T05:06:07.891011+00:00",` +
+		`"open_effects":0,"doubled_effects":0}`
 	if got := b.value(b.conn, "SELECT row_to_json(l)::text FROM daybook.backlog l"); got != want {
 		t.Errorf("backlog\ngot  %s\nwant %s", got, want)
 	}

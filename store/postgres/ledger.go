@@ -39,19 +39,20 @@ func (t *tx) saveEffect(seq int64, e daybook.Effect) {
 		call = e.Call.String()
 	}
 	t.later(1, "effects", `INSERT INTO daybook.effect (seq, name, policy, state, generation, round, key, begun_at,
-			ended_at, settled_by, doubled, result, call_until, safe_until, quiet, fingerprint, call, used, probed)
+			ended_at, settled_by, doubled, result, call_until, safe_until, quiet, fingerprint, call, used, probed, unsure)
 		VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bigint, $6::int, $7::text, $8::bigint, $9::bigint,
 			$10::text, $11::boolean, $12::text, $13::bigint, $14::bigint, $15::bigint, $16::text, $17::text::uuid,
-			$18::bigint, $19::bigint)
+			$18::bigint, $19::bigint, $20::bigint)
 		ON CONFLICT (seq, name) DO UPDATE SET policy = excluded.policy, state = excluded.state,
 			generation = excluded.generation, round = excluded.round, key = excluded.key, begun_at = excluded.begun_at,
 			ended_at = excluded.ended_at, settled_by = excluded.settled_by, doubled = excluded.doubled,
 			result = excluded.result, call_until = excluded.call_until, safe_until = excluded.safe_until,
 			quiet = excluded.quiet, fingerprint = excluded.fingerprint, call = excluded.call, used = excluded.used,
-			probed = excluded.probed`,
+			probed = excluded.probed, unsure = excluded.unsure`,
 		seq, e.Name, string(e.Policy), string(e.State), e.Generation, int64(e.Round), e.Key, int64(e.BegunAt),
 		null(e.EndedAt), nullText(e.SettledBy), e.Doubled, nullJSON(e.Result), null(e.CallUntil), null(e.SafeUntil),
-		nullInt(e.Quiet.Microseconds()), nullText(e.Fingerprint), call, nullInt(e.Used), nullInt(e.Probed))
+		nullInt(e.Quiet.Microseconds()), nullText(e.Fingerprint), call, nullInt(e.Used), nullInt(e.Probed),
+		nullInt(e.Unsure))
 }
 
 func (t *tx) saveEvent(seq int64, e *daybook.Event) {
@@ -64,7 +65,8 @@ func (t *tx) saveEvent(seq int64, e *daybook.Event) {
 }
 
 const effectRows = `SELECT e.seq, i.id, e.name, e.policy, e.state, e.generation, e.round, e.key, e.begun_at, e.ended_at,
-	e.settled_by, e.doubled, e.result, e.call_until, e.safe_until, e.quiet, e.fingerprint, e.call, e.used, e.probed
+	e.settled_by, e.doubled, e.result, e.call_until, e.safe_until, e.quiet, e.fingerprint, e.call, e.used, e.probed,
+	e.unsure
 	FROM daybook.effect e
 	CROSS JOIN LATERAL (SELECT j.id FROM daybook.job j WHERE j.seq = e.seq OFFSET 0) i`
 
@@ -76,7 +78,7 @@ func scanEffect(into *[]daybook.Effect) func(row []any) error {
 			Round: int(num(row[6])), Key: text(row[7]), BegunAt: at(row[8]), EndedAt: at(row[9]), SettledBy: text(row[10]),
 			Doubled: truth(row[11]), Result: raw(row[12]), CallUntil: at(row[13]), SafeUntil: at(row[14]),
 			Quiet: time.Duration(num(row[15])) * time.Microsecond, Fingerprint: text(row[16]), Call: id(row[17]),
-			Used: num(row[18]), Probed: num(row[19])})
+			Used: num(row[18]), Probed: num(row[19]), Unsure: num(row[20])})
 		return nil
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // effectColumns are in the order in which effects and saveEffect have them.
 const effectColumns = `seq, name, policy, state, generation, round, key, begun_at, ended_at, settled_by, doubled,
-	result, call_until, safe_until, quiet, fingerprint, call, used, probed`
+	result, call_until, safe_until, quiet, fingerprint, call, used, probed, unsure`
 
 // SaveEffect writes a row of the ledger, its call and its event. The owner of a
 // running job must still be the one that was read.
@@ -54,15 +54,16 @@ func (t *tx) stillOwned(j daybook.Job) error {
 }
 
 func (t *tx) saveEffect(seq int64, e daybook.Effect) error {
-	_, err := t.q.exec(`INSERT INTO effect (`+effectColumns+`) VALUES (`+marks(19)+`) ON CONFLICT DO UPDATE SET
+	_, err := t.q.exec(`INSERT INTO effect (`+effectColumns+`) VALUES (`+marks(20)+`) ON CONFLICT DO UPDATE SET
 		policy = excluded.policy, state = excluded.state, generation = excluded.generation, round = excluded.round,
 		key = excluded.key, begun_at = excluded.begun_at, ended_at = excluded.ended_at, settled_by = excluded.settled_by,
 		doubled = excluded.doubled, result = excluded.result, call_until = excluded.call_until,
 		safe_until = excluded.safe_until, quiet = excluded.quiet, fingerprint = excluded.fingerprint,
-		call = excluded.call, used = excluded.used, probed = excluded.probed`,
+		call = excluded.call, used = excluded.used, probed = excluded.probed, unsure = excluded.unsure`,
 		seq, e.Name, string(e.Policy), string(e.State), e.Generation, int64(e.Round), e.Key, int64(e.BegunAt),
 		null(e.EndedAt), nullText(e.SettledBy), flag(e.Doubled), nullJSON(e.Result), null(e.CallUntil), null(e.SafeUntil),
-		nullInt(e.Quiet.Microseconds()), nullText(e.Fingerprint), nullID(e.Call), nullInt(e.Used), nullInt(e.Probed))
+		nullInt(e.Quiet.Microseconds()), nullText(e.Fingerprint), nullID(e.Call), nullInt(e.Used), nullInt(e.Probed),
+		nullInt(e.Unsure))
 	return err
 }
 
@@ -102,7 +103,7 @@ func (v *view) effects(where string, args ...driver.Value) (list []daybook.Effec
 			Round: int(num(row[5])), Key: text(row[6]), BegunAt: at(row[7]), EndedAt: at(row[8]), SettledBy: text(row[9]),
 			Doubled: num(row[10]) != 0, Result: raw(row[11]), CallUntil: at(row[12]), SafeUntil: at(row[13]),
 			Quiet: time.Duration(num(row[14])) * time.Microsecond, Fingerprint: text(row[15]), Call: id(row[16]),
-			Used: num(row[17]), Probed: num(row[18]), Job: id(row[19])})
+			Used: num(row[17]), Probed: num(row[18]), Unsure: num(row[19]), Job: id(row[20])})
 		return nil
 	})
 	return list, err

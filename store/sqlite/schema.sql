@@ -163,13 +163,14 @@ CREATE TABLE effect (
     settled_by  TEXT,
     doubled     INTEGER NOT NULL DEFAULT 0,
     result      TEXT,
-    call_until  INTEGER,                            -- the newest call has been given up by then
+    call_until  INTEGER,                            -- its calls have been given up by then
     safe_until  INTEGER,                            -- keyed: the destination knows the key until then
     quiet       INTEGER,                            -- checked: microseconds
     fingerprint TEXT,
     call        BLOB,                               -- of the newest begin, whatever it was told
     used        INTEGER,                            -- its generation
     probed      INTEGER,                            -- generation that was told to probe since the newest call
+    unsure      INTEGER,                            -- an elder call's generation, while nobody knows how that ended
     PRIMARY KEY (seq, name)
 ) WITHOUT ROWID;
 CREATE INDEX effect_open ON effect (seq) WHERE state = 'open';

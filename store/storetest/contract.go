@@ -26,6 +26,7 @@ func runContract(t *testing.T, open opener) {
 	each(t, open, contractOfSave)
 	each(t, open, contractOfComplete)
 	each(t, open, contractOfRows)
+	each(t, open, contractOfEffects)
 	each(t, open, contractOfUpkeep)
 	each(t, open, contractOfLists)
 	each(t, open, contractOfViews)

@@ -23,6 +23,12 @@ func runInterleave(t *testing.T, open opener) {
 		{"a rival's key commits meanwhile", rivalCommits},
 		{"keys X, Y and Y, X", crossedKeys},
 		{"a cancel while the job is completed", cancelWhileCompleted},
+		{"a begin or a finish while the claim ends", effectWhileEnded},
+		{"a completion while an effect is begun", completeWhileBegun},
+		{"a loss while an effect is begun", loseWhileBegun},
+		{"a verdict while the job is claimed", settleWhileClaimed},
+		{"a revival while an effect is settled", reviveWhileSettled},
+		{"a late word while the job is pruned", lateWhilePruned},
 	})
 	t.Run("nothing starts before its commit", func(t *testing.T) { nothingBeforeCommit(t, open) })
 }
@@ -48,6 +54,15 @@ var ownerWrites = []struct {
 	}},
 	{"progress", func(w *world, j daybook.Job) error {
 		return w.book.Progress(w.ctx, j.ID, owner(j), []byte(`"late"`))
+	}},
+	{"begin", func(w *world, j daybook.Job) error {
+		_, err := w.book.BeginEffect(w.ctx, j.ID, owner(j), daybook.Begin{Name: "charge", Policy: daybook.PolicyAsk})
+		return err
+	}},
+	{"finish", func(w *world, j daybook.Job) error {
+		_, err := w.book.FinishEffect(w.ctx, j.ID, owner(j), daybook.EffectEnd{Name: "charge",
+			Outcome: daybook.OutcomeDone})
+		return err
 	}},
 	{"start", func(w *world, j daybook.Job) error {
 		lost, err := w.book.Started(w.ctx, j.Session, []daybook.ClaimRef{ref(j)})

@@ -130,6 +130,9 @@ func (s *stage) showBacklog(*line) string {
 				fmt.Fprintf(&out, "  set aside: %s=%d\n", reason, n)
 			}
 		}
+		if b.Open+b.Doubled > 0 {
+			fmt.Fprintf(&out, "  effects:   open=%d doubled=%d\n", b.Open, b.Doubled)
+		}
 	}
 	return s.answer(out.String(), err)
 }
@@ -156,10 +159,34 @@ func (s *stage) showEffects(l *line) string {
 		if len(e.Result) > 0 {
 			fmt.Fprintf(&out, " result=%s", e.Result)
 		}
+		if e.Doubled {
+			out.WriteString(" doubled")
+		}
 		out.WriteByte('\n')
 	}
 	if len(page.Items) == 0 {
 		out.WriteString("none")
+	}
+	return s.answer(out.String(), err)
+}
+
+// late JOB EFFECT: what came too late, and the calls.
+func (s *stage) showLate(l *line) string {
+	id, name := s.job(l.name()), l.name()
+	var e daybook.Effect
+	err := s.w.book.Store().Read(s.w.ctx, "a test", func(v daybook.View) error {
+		j, _, err := v.Job(s.w.ctx, id)
+		if err == nil {
+			e, _, err = v.Effect(s.w.ctx, j, name)
+		}
+		return err
+	})
+	var out strings.Builder
+	for _, c := range e.Calls {
+		fmt.Fprintf(&out, "called generation=%d %s at %s\n", c.Generation, s.keyName(id, name, c.Round), since(c.At))
+	}
+	for _, l := range e.Late {
+		fmt.Fprintf(&out, "late generation=%d at %s: %s %s\n", l.Generation, since(l.At), l.Outcome, l.Said)
 	}
 	return s.answer(out.String(), err)
 }

@@ -41,6 +41,7 @@ type stage struct {
 	sessions map[string]daybook.ID
 	calls    map[string]daybook.ID
 	names    map[daybook.ID]string
+	keys     map[string]string // of effects, by the job's name, the effect's and the round
 	// granted is the newest generation that a session was given, by the
 	// session's name and the job's.
 	granted map[[2]string]int64
@@ -48,19 +49,21 @@ type stage struct {
 
 func newStage(w *world) *stage {
 	return &stage{w: w, jobs: map[string]daybook.ID{}, sessions: map[string]daybook.ID{},
-		calls: map[string]daybook.ID{}, names: map[daybook.ID]string{}, granted: map[[2]string]int64{}}
+		calls: map[string]daybook.ID{}, names: map[daybook.ID]string{}, granted: map[[2]string]int64{},
+		keys: map[string]string{}}
 }
 
 // commands are the words of a scenario. Each answers what a person would want
 // to know, in one line a job.
 var commands = map[string]func(*stage, *line) string{
 	"advance": (*stage).advance, "now": (*stage).now, "check": (*stage).check,
+	"broken": (*stage).broken,
 	// callers and workers
 	"enqueue": (*stage).enqueue, "import": (*stage).imported, "hold": (*stage).hold,
 	"session": (*stage).session, "end": (*stage).endSession, "quiet": (*stage).quiet,
 	"claim": (*stage).claim, "renew": (*stage).renew, "started": (*stage).started,
 	"progress": (*stage).progress, "complete": (*stage).complete, "fail": (*stage).failed,
-	"release": (*stage).release, "snooze": (*stage).snooze,
+	"release": (*stage).release, "snooze": (*stage).snooze, "begin": (*stage).begin, "finish": (*stage).finish,
 	// people and the reconciler
 	"cancel": (*stage).cancel, "revive": (*stage).revive, "unhold": (*stage).unhold,
 	"settle": (*stage).settle, "pause": (*stage).pause, "resume": (*stage).resume,
@@ -69,7 +72,7 @@ var commands = map[string]func(*stage, *line) string{
 	// what is to be seen
 	"job": (*stage).showJob, "jobs": (*stage).showJobs, "attempts": (*stage).showAttempts,
 	"timeline": (*stage).showTimeline, "backlog": (*stage).showBacklog, "why": (*stage).showWhy,
-	"effects": (*stage).showEffects, "key": (*stage).showKey, "setting": (*stage).showSetting,
+	"effects": (*stage).showEffects, "late": (*stage).showLate, "key": (*stage).showKey, "setting": (*stage).showSetting,
 	"sessions": (*stage).listSessions,
 }
 
@@ -101,6 +104,9 @@ func (s *stage) tidy(out string) string {
 		}
 		return since(at)
 	})
+	for key, name := range s.keys {
+		out = strings.ReplaceAll(out, key, name)
+	}
 	out = uuids.ReplaceAllStringFunc(out, func(text string) string {
 		id, err := daybook.ParseID(text)
 		if name := s.names[id]; err == nil && name != "" {
@@ -158,6 +164,12 @@ func (s *stage) advance(l *line) string {
 }
 
 func (s *stage) now(*line) string { return since(s.w.clock.time()) }
+
+// broken INVARIANT…: what the scenario breaks on purpose.
+func (s *stage) broken(l *line) string {
+	s.w.broken = l.names()
+	return ""
+}
 
 func (s *stage) check(*line) string {
 	found, err := violations(s.w.ctx, s.w.book)

@@ -111,7 +111,7 @@ func newWorld(t *testing.T, open opener, o Options) *world {
 	w.book = open(t, w.opts)
 	t.Cleanup(func() {
 		// t.Context is over by now.
-		verify(context.WithoutCancel(w.ctx), t, w.book)
+		verify(context.WithoutCancel(w.ctx), t, w.book, w.broken...)
 	})
 	return w
 }

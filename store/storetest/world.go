@@ -19,6 +19,8 @@ type world struct {
 	open  opener
 	opts  Options
 	book  *daybook.Book
+	// broken names the invariants that the test breaks on purpose.
+	broken []string
 }
 
 // tb is what a test and a random run have in common.

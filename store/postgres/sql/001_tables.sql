@@ -192,13 +192,14 @@ CREATE TABLE daybook.effect (
     settled_by  text,
     doubled     boolean NOT NULL DEFAULT false,
     result      text,
-    call_until  bigint,                          -- the newest call has been given up by then
+    call_until  bigint,                          -- its calls have been given up by then
     safe_until  bigint,                          -- keyed: the destination knows the key until then
     quiet       bigint,                          -- checked: microseconds
     fingerprint text,
     call        uuid,                            -- of the newest begin, whatever it was told
     used        bigint,                          -- its generation
     probed      bigint,                          -- generation that was told to probe since the newest call
+    unsure      bigint,                          -- an elder call's generation, while nobody knows how that ended
     PRIMARY KEY (seq, name)
 );
 CREATE INDEX effect_open ON daybook.effect (seq, name) WHERE state = 'open';

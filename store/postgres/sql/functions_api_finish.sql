@@ -234,7 +234,7 @@ BEGIN
     ELSIF to_state = 'set_aside' THEN
         INSERT INTO daybook.event (seq, at, generation, what, detail)
             VALUES (p_job.seq, now_at, p_own.generation, 'set aside', p_reason);
-    ELSE
+    ELSIF p_past.outcome <> 6 THEN
         p_past.outcome := 5;
     END IF;
     PERFORM daybook.file_attempt(p_past);
@@ -267,16 +267,24 @@ AS $$ SELECT c.most > 1 AND coalesce($1, 0) >= least(2, c.most - 1)
 -- Keeps what a fenced owner wanted to say, once per claim and operation, as
 -- evidence: call it in a transaction of its own after the one that was refused.
 -- A generation that the job has not reached is proof that the database lost
--- commits, and is noted as that.
+-- commits, and is noted as that. The operation is complete, fail and so on; of an
+-- effect it is effect_begin:NAME, or effect_finish:NAME with the outcome and the
+-- result said ('done {"receipt": 7}'): that is shown beside the effect, and marks
+-- it doubled when another generation called too.
 CREATE OR REPLACE FUNCTION daybook.report_fenced(id uuid, generation bigint, session uuid, operation text,
     said text DEFAULT NULL) RETURNS void LANGUAGE plpgsql
 AS $$
 DECLARE
     now_at bigint := daybook.clock();
+    effect text := substring(operation FROM '^effect_(?:begin|finish):(.*)$');
     job    record;
 BEGIN
     PERFORM daybook.check_named(id, generation, session);
-    PERFORM daybook.check_name('operation', operation);
+    IF effect IS NULL THEN
+        PERFORM daybook.check_name('operation', operation);
+    ELSE
+        PERFORM daybook.check_effect(effect);
+    END IF;
     SELECT v.generation, v.session, j.seq INTO job FROM daybook.jobs v JOIN daybook.job j ON j.id = v.id
         WHERE v.id = report_fenced.id;
     IF job.session = report_fenced.session AND job.generation = report_fenced.generation THEN
@@ -290,4 +298,7 @@ BEGIN
         SELECT job.seq, report_fenced.generation, report_fenced.session, report_fenced.operation, now_at,
             nullif((daybook.bounded(report_fenced.said, 4096)).said, '') -- ProgressMax
         WHERE job.seq IS NOT NULL ON CONFLICT DO NOTHING;
+    IF starts_with(operation, 'effect_finish:') AND split_part(said, ' ', 1) = 'done' THEN
+        PERFORM daybook.weigh_evidence(id, effect, generation, now_at);
+    END IF;
 END $$;

@@ -51,16 +51,24 @@ SELECT j.id AS job, e.generation, coalesce(e.first, e.generation) AS first_gener
 FROM daybook.job j JOIN daybook.ended e ON e.seq = j.seq
 LEFT JOIN daybook.session s ON s.n = e.session;
 
--- The ledger of effects.
+-- The ledger of effects. late is what fenced owners said, by time: a list of
+-- {generation, at, outcome, said}.
 CREATE OR REPLACE VIEW daybook.effects AS
 SELECT j.id AS job, e.name, e.policy, e.state, e.generation, e.round, e.key, e.result::json AS result,
     daybook.instant(e.begun_at) AS begun_at,
     daybook.instant(e.ended_at) AS ended_at,
-    e.settled_by, e.doubled
+    e.settled_by, e.doubled,
+    daybook.instant(e.call_until) AS call_until,
+    daybook.instant(e.safe_until) AS safe_until,
+    e.state = 'open' AS open,
+    (SELECT json_agg(json_build_object('generation', l.generation, 'at', daybook.stamp(l.at), 'outcome', l.outcome,
+            'said', l.said) ORDER BY l.at, l.generation)
+        FROM daybook.late_evidence l WHERE l.seq = e.seq AND l.name = e.name) AS late
 FROM daybook.effect e JOIN daybook.job j ON j.seq = e.seq;
 
 -- What there is to do, by queue and kind. It reads every job that isn't done.
--- The age of the oldest says nothing where a queue is paused.
+-- The age of the oldest says nothing where a queue is paused. Effects count
+-- wherever their job is: open ones, and those known to have happened twice.
 CREATE OR REPLACE VIEW daybook.backlog AS
 SELECT q.name AS queue, l.kind, q.paused_at IS NOT NULL AS paused,
     coalesce(sum(l.n) FILTER (WHERE l.place = 'eligible'), 0)::bigint AS eligible,
@@ -70,7 +78,9 @@ SELECT q.name AS queue, l.kind, q.paused_at IS NOT NULL AS paused,
     coalesce(sum(l.n) FILTER (WHERE l.place = 'set_aside'), 0)::bigint AS set_aside,
     coalesce(json_object_agg(l.reason, l.n ORDER BY l.reason) FILTER (WHERE l.place = 'set_aside'), '{}')
         AS set_aside_reasons,
-    daybook.instant(min(l.oldest) FILTER (WHERE l.place = 'eligible' AND q.paused_at IS NULL)) AS oldest_eligible_at
+    daybook.instant(min(l.oldest) FILTER (WHERE l.place = 'eligible' AND q.paused_at IS NULL)) AS oldest_eligible_at,
+    coalesce(sum(l.n) FILTER (WHERE l.place = 'open effect'), 0)::bigint AS open_effects,
+    coalesce(sum(l.n) FILTER (WHERE l.place = 'doubled effect'), 0)::bigint AS doubled_effects
 FROM (
     SELECT abs(r.lane) AS queue, r.kind,
         CASE WHEN r.lane < 0 THEN 'held' WHEN r.run_at <= c.now_at THEN 'eligible' ELSE 'later' END AS place,
@@ -81,6 +91,11 @@ FROM (
     FROM daybook.owned o JOIN daybook.job j ON j.seq = o.seq GROUP BY 1, 2
     UNION ALL
     SELECT j.queue, j.kind, 'set_aside', coalesce(j.reason, ''), count(*), NULL FROM daybook.job j
-    WHERE j.state = 4 AND j.state <> 0 GROUP BY 1, 2, 4) l
+    WHERE j.state = 4 AND j.state <> 0 GROUP BY 1, 2, 4
+    UNION ALL
+    SELECT j.queue, j.kind, f.place, NULL, count(*), NULL
+    FROM (SELECT e.seq, 'open effect' AS place FROM daybook.effect e WHERE e.state = 'open'
+        UNION ALL SELECT e.seq, 'doubled effect' FROM daybook.effect e WHERE e.doubled) f
+    JOIN daybook.job j ON j.seq = f.seq GROUP BY 1, 2, 3) l
 JOIN daybook.queue q ON q.n = l.queue
 GROUP BY q.name, l.kind, q.paused_at;
