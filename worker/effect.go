@@ -280,10 +280,22 @@ func (e *effect) call(ctx context.Context, sent time.Time, key string, call outs
 	if err != nil {
 		return nil, fmt.Errorf("effect %s: %w", e.begin.Name, err)
 	}
-	if len(doc) > daybook.ResultMax {
-		err = Permanent(daybook.Invalid("result", "of effect %s: at most %d bytes, got %d; it happened, but isn't kept",
-			e.begin.Name, daybook.ResultMax, len(doc)))
-		return nil, errors.Join(err, e.finish(daybook.OutcomeDone, nil))
+	return e.happened(doc)
+}
+
+// happened records that the action was done, and its result, if that can be kept:
+// another attempt would make the same one.
+func (e *effect) happened(doc json.RawMessage) (json.RawMessage, error) {
+	var wrong error
+	switch {
+	case len(doc) > daybook.ResultMax:
+		wrong = daybook.Invalid("result", "of effect %s: at most %d bytes, got %d; it happened, but isn't kept",
+			e.begin.Name, daybook.ResultMax, len(doc))
+	case len(doc) > 0:
+		wrong = daybook.CheckJSON("result", doc)
+	}
+	if wrong != nil {
+		return nil, errors.Join(Permanent(wrong), e.finish(daybook.OutcomeDone, nil))
 	}
 	return doc, e.finish(daybook.OutcomeDone, doc)
 }
@@ -302,7 +314,8 @@ func (e *effect) probe(ctx context.Context, key string) (doc json.RawMessage, ha
 		}
 		return nil, false, errors.Join(e.asked(), err)
 	case happened:
-		return doc, true, e.finish(daybook.OutcomeDone, doc)
+		doc, err = e.happened(doc)
+		return doc, true, err
 	}
 	return nil, false, e.finish(daybook.OutcomeAbsent, nil)
 }

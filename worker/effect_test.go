@@ -335,9 +335,9 @@ func TestEffectStricter(t *testing.T) {
 	}
 }
 
-// TestEffectLate: a worker that is stopped in its call and goes on after another
+// TestL12_PausedInAnEffect: a worker that is stopped in its call and goes on after another
 // has done the work is fenced; what it says is kept, and shown.
-func TestEffectLate(t *testing.T) {
+func TestL12_PausedInAnEffect(t *testing.T) {
 	absent := worker.Checked(func(context.Context, string) (int, bool, error) { return 0, false, nil }, 0)
 	for _, tt := range []struct {
 		name    string
