@@ -30,8 +30,8 @@ func TestTour(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the tour failed: %v\n%s", err, out)
 	}
-	if got := strings.Count(string(out), "exit 4\n"); got != 2 {
-		t.Errorf("got %d refusals, want two: the key's conflict and the fenced owner\n%s", got, out)
+	if got := strings.Count(string(out), "exit 4\n"); got != 3 {
+		t.Errorf("got %d refusals, want three: the key's conflict, the fenced owner and the open effect\n%s", got, out)
 	}
 	if got, want := timeline(string(out)), timeline(tour); got != want || got == "" {
 		t.Errorf("the timeline is\n%s\nand README.md says\n%s", got, want)
