@@ -126,6 +126,8 @@ func (w *twins) known() {
 	w.finishBy(n, daybook.EffectEnd{Name: "put", Outcome: "absent"})
 	w.beginBy(n, keyed)
 	w.finishBy(n, daybook.EffectEnd{Name: "mail:2", Outcome: "done"})
+	w.finishBy(n-1, daybook.EffectEnd{Name: "mail:2", Outcome: "done"}) // of the round before
+	w.compare()
 	keyed.Fingerprint = "b"
 	w.beginBy(again(), keyed)
 	w.compare()
