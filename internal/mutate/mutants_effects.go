@@ -7,6 +7,7 @@ const (
 	openRule   = "ledger.go#) openEffect("
 	callRule   = "ledger.go#) callEffect("
 	finishRule = "ledger.go#) FinishEffect("
+	twiceRule  = "effect.go#) CalledTwice("
 	sqlBegin   = "sql/functions_api_effect.sql#FUNCTION daybook.begin_effect("
 	sqlCall    = "sql/functions_api_effect.sql#FUNCTION daybook.call_effect("
 	sqlFinish  = "sql/functions_api_effect.sql#FUNCTION daybook.finish_effect("
@@ -53,8 +54,8 @@ var effectMutants = []mutant{
 		"case e.Generation != o.Generation && !probe:", "case false:"),
 	rule("doubled", "a finish weighs what came too late", finishRule,
 		"e.Doubled = e.Doubled || e.CalledTwice()", "_ = e"),
-	rule("one-key", "a key inside its window isn't doubled", "effect.go#) CalledTwice(", "&& !oneKey", "&& (!oneKey || true)"),
-	rule("one-key-late", "a key past its window is doubled", "effect.go#) CalledTwice(", "&& l.At <= e.SafeUntil", ""),
+	rule("one-key", "a key inside its window isn't doubled", twiceRule, "&& !oneKey", "&& (!oneKey || true)"),
+	rule("one-key-late", "a key past its window is doubled", twiceRule, "&& l.At <= e.SafeUntil", ""),
 
 	{"sql-effect-generation", "the ledger names the owner's generation", "store/sqlite/ledger.go",
 		"WHERE seq = ? AND generation = ? AND session = ?", "WHERE seq = ? AND ? > 0 AND session = ?", store,
@@ -65,10 +66,10 @@ var effectMutants = []mutant{
 	{"effect-evidence", "what came too late is kept", "begin.go#func (b *Book) keepEvidence(",
 		"tx.SaveRefusals(ctx, []Refusal{r})", "error(nil)", store, "TestStore/scenarios/effect_late"},
 	{"effect-evidence-doubled", "what came too late marks the effect", "begin.go#func (b *Book) keepEvidence(",
-		"return saveEffect(ctx, tx, j, e.Evidence(late[0], tx.Now()))", "return nil", store,
+		"e.Evidence(late[0], tx.Now()))", "EffectWrite{})", store,
 		"TestStore/scenarios/effect_late"},
 	{"effect-asked-again", "a begin whose answer was lost is told again", "begin.go#func (b *Book) BeginEffect(",
-		"if ended == nil && (asked || changed) {", "if ended == nil && changed {", store,
+		"if ended == nil && (asked || changed) {", "if ended == nil && (asked && false || changed) {", store,
 		"TestStore/scenarios/effect_ask"},
 	{"pg-effect-lock", "an owner's begin locks the job", "begin.go#func lockEffect(",
 		"jobs, err := tx.Lock(ctx, []ID{job})", "one, _, err := tx.Job(ctx, job)\n\tjobs := []Job{one}", postgres,
