@@ -550,3 +550,28 @@ func TestSQLEffectViews(t *testing.T) {
 	}
 	b.said(b.conn, claims[0], "complete")
 }
+
+// TestSQLEffectWaits: an owner that begins or ends an effect while its claim ends
+// waits for that, and is fenced.
+func TestSQLEffectWaits(t *testing.T) {
+	b := newSQLBook(t)
+	for _, call := range []string{"effect_begin(%s, 'charge', 'ask')", "effect_finish(%s, 'charge', 'done')"} {
+		c, late := b.claimed(), b.session()
+		named := fmt.Sprintf("'%s', %d, '%s'", c.id, c.generation, c.session)
+		b.must(b.conn, "BEGIN")
+		b.said(b.conn, c, "release", "'1 h'")
+		answer := make(chan error)
+		go func() {
+			_, err := late.Exec(t.Context(), b.in("SELECT daybook."+fmt.Sprintf(call, named)))
+			answer <- err
+		}()
+		b.waitsForLock(late)
+		b.must(b.conn, "COMMIT")
+		if r := b.refusal(<-answer); r.Code != stateFenced {
+			t.Errorf("%s: got %s %s", call, r.Code, r.Message)
+		}
+		if n := b.value(b.conn, "SELECT count(*)::text FROM daybook.effect"); n != "0" {
+			t.Errorf("%s: left %s effects", call, n)
+		}
+	}
+}
