@@ -76,8 +76,9 @@ func (n *notHappened) Unwrap() error { return n.err }
 
 // NotHappened, returned by the function of an effect, says that the call
 // certainly didn't happen: the connection was refused, the destination said no.
-// Any other error leaves the effect open: a timeout is not a no.
-// NotHappened(nil) is nil.
+// Any other error leaves the effect open: a timeout is not a no. It speaks for
+// this call alone: while nobody knows what an earlier attempt's call came to, the
+// effect stays open and its policy decides. NotHappened(nil) is nil.
 func NotHappened(err error) error {
 	if err == nil {
 		return nil

@@ -126,6 +126,8 @@ func (w *twins) known() {
 	w.finishBy(n, daybook.EffectEnd{Name: "put", Outcome: "absent"})
 	w.beginBy(n, keyed)
 	w.finishBy(n, daybook.EffectEnd{Name: "mail:2", Outcome: "done"})
+	w.finishBy(n-1, daybook.EffectEnd{Name: "mail:2", Outcome: "done"}) // of the round before
+	w.compare()
 	keyed.Fingerprint = "b"
 	w.beginBy(again(), keyed)
 	w.compare()
@@ -498,6 +500,78 @@ func (w *twins) seen(e daybook.Effect) {
 	for what, is := range map[string]bool{"doubled": e.Doubled, "unsure": e.Unsure != 0, "round 1": e.Round > 0} {
 		if is {
 			w.met[what]++
+		}
+	}
+}
+
+// TestSQLEffectViews: what is open, what came too late and what happened twice is
+// to be seen.
+func TestSQLEffectViews(t *testing.T) {
+	b := newSQLBook(t)
+	b.doubled = true
+	c := b.claimed()
+	begin := func(c sqlClaim) {
+		b.must(b.conn, "SELECT * FROM daybook.effect_begin($1::text::uuid, $2, $3::text::uuid, 'charge', 'ask',"+
+			" call_limit => '10 s')", c.id, c.generation, c.session)
+	}
+	effects := func() string {
+		return b.value(b.conn, `SELECT concat_ws(' ', name, state, open, doubled, call_until - begun_at, late)
+			FROM daybook.effects`)
+	}
+	backlog := func() string {
+		return b.value(b.conn, "SELECT concat_ws(' ', queue, kind, open_effects, doubled_effects) FROM daybook.backlog")
+	}
+	begin(c)
+	if got, want := effects()+", "+backlog(), "charge open t f 00:00:10, q k 1 0"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	b.said(b.conn, c, "fail", "'boom'", "permanent => true")
+	id, _ := daybook.ParseID(c.id)
+	if _, err := b.book.Settle(t.Context(), id, "charge", daybook.Verdict{}, someone); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.book.Revive(t.Context(), id, someone); err != nil {
+		t.Fatal(err)
+	}
+	claims, err := b.claim(b.conn, c.session, "", 1, "q")
+	if err != nil || len(claims) != 1 {
+		t.Fatalf("%v, %v", claims, err)
+	}
+	begin(claims[0])
+	b.must(b.conn, "SELECT daybook.effect_finish($1::text::uuid, $2, $3::text::uuid, 'charge', 'done')", claims[0].id,
+		claims[0].generation, claims[0].session)
+	for range 2 {
+		b.said(b.conn, c, "report_fenced", "'effect_finish:charge'", `'done {"n": 1.0}'`)
+	}
+	want := `charge done f t 00:00:10 [{"generation" : 1, "at" : "` + b.now().String() +
+		`", "outcome" : "done", "said" : "{\"n\": 1.0}"}], q k 0 1`
+	if got := effects() + ", " + backlog(); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	b.said(b.conn, claims[0], "complete")
+}
+
+// TestSQLEffectWaits: an owner that begins or ends an effect while its claim ends
+// waits for that, and is fenced.
+func TestSQLEffectWaits(t *testing.T) {
+	b := newSQLBook(t)
+	for _, call := range []string{"effect_begin(%s, 'charge', 'ask')", "effect_finish(%s, 'charge', 'done')"} {
+		c, late := b.claimed(), b.session()
+		named := fmt.Sprintf("'%s', %d, '%s'", c.id, c.generation, c.session)
+		b.must(b.conn, "BEGIN")
+		b.said(b.conn, c, "release", "'1 h'")
+		answer := make(chan error)
+		go func() {
+			_, err := late.Exec(t.Context(), b.in("SELECT daybook."+fmt.Sprintf(call, named)))
+			answer <- err
+		}()
+		b.waitsForLock(late)
+		b.must(b.conn, "COMMIT")
+		if r := b.refusal(<-answer); r.Code != stateFenced {
+			t.Errorf("%s: got %s %s", call, r.Code, r.Message)
+		}
+		if n := b.value(b.conn, "SELECT count(*)::text FROM daybook.effect"); n != "0" {
+			t.Errorf("%s: left %s effects", call, n)
 		}
 	}
 }

@@ -225,7 +225,8 @@ func effectThousand(w *world) {
 	}
 	same(w, "listed", len(names), daybook.EffectsMax)
 	same(w, "in order and once each", slices.IsSorted(names) && len(slices.Compact(names)) == daybook.EffectsMax, true)
-	_, err := w.book.FinishEffect(w.ctx, j.ID, owner(j), daybook.EffectEnd{Name: "the-last", Outcome: daybook.OutcomeAbsent})
+	end := daybook.EffectEnd{Name: "the-last", Outcome: daybook.OutcomeAbsent}
+	_, err := w.book.FinishEffect(w.ctx, j.ID, owner(j), end)
 	w.ok(err)
 	w.complete(j)
 }

@@ -28,7 +28,8 @@ type operation struct {
 // for as long as the caller waits. Afterwards the operation must have taken
 // hold once, by the book's own repeat or by the caller's (L41).
 func runFaults(t *testing.T, open opener) {
-	for _, op := range slices.Concat(faultyRequests, faultyClaims, faultyOutcomes, faultyEffects, faultyPeople, faultyRepairs) {
+	all := slices.Concat(faultyRequests, faultyClaims, faultyOutcomes, faultyEffects, faultyPeople, faultyRepairs)
+	for _, op := range all {
 		t.Run(op.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

@@ -31,7 +31,7 @@ func runModel(t *testing.T, open opener) {
 		for range 2 { // twice the usual length: jobs need many moves to get into trouble
 			rt.Repeat(moves)
 		}
-		verify(w.ctx, rt, w.book)
+		verify(w.ctx, rt, w.book, m.broken()...)
 	})
 }
 
@@ -46,7 +46,7 @@ func (m *model) moves() []randomMove {
 	return []randomMove{
 		{"enqueue", 3, m.enqueue}, {"session", 2, m.startSession}, {"claim", 4, m.claim},
 		{"claim again", 1, m.repeatClaim}, {"claim a job", 1, m.claimJob}, {"import", 1, m.imported},
-		{"finish", 2, m.finish},
+		{"finish", 2, m.finish}, {"begin effect", 4, m.beginEffect}, {"finish effect", 3, m.finishEffect},
 		{"finish many", 2, m.finishMany}, {"finish late", 1, m.finishLate}, {"renew", 2, m.renew},
 		{"start", 1, m.start}, {"end session", 1, m.endSession}, {"advance", 2, m.advance}, {"lapse", 2, m.lapse},
 		{"reconcile", 1, m.reconcile}, {"cancel", 1, m.cancel}, {"revive", 2, m.revive}, {"settle", 1, m.settle},
@@ -61,7 +61,7 @@ type model struct {
 	order       []daybook.ID // by arrival
 	jobs        map[daybook.ID]daybook.Job
 	attempts    map[daybook.ID][]daybook.Attempt
-	effects     map[daybook.ID]daybook.Effect // only handler effects exist yet
+	effects     map[daybook.ID]map[string]daybook.Effect
 	refusals    map[daybook.ID]map[refusalKey]bool
 	keys        map[string]keyRow
 	sessions    map[daybook.ID]daybook.Session
@@ -100,7 +100,7 @@ type grantRow struct {
 
 func newModel(w *world) *model {
 	return &model{w: w, jobs: map[daybook.ID]daybook.Job{}, attempts: map[daybook.ID][]daybook.Attempt{},
-		effects: map[daybook.ID]daybook.Effect{}, refusals: map[daybook.ID]map[refusalKey]bool{},
+		effects: map[daybook.ID]map[string]daybook.Effect{}, refusals: map[daybook.ID]map[refusalKey]bool{},
 		keys:     map[string]keyRow{},
 		sessions: map[daybook.ID]daybook.Session{}, calls: map[daybook.ID]callRow{}, paused: map[string]bool{},
 		counts: map[string]daybook.Counts{}}
@@ -114,7 +114,7 @@ func (m *model) apply(c daybook.Change) {
 	counts.Add(c.Delta())
 	m.counts[j.Queue] = counts
 	if c.Effect != nil {
-		m.effects[j.ID] = *c.Effect
+		m.keepEffect(*c.Effect)
 	}
 	if c.Attempt != nil {
 		m.attempts[j.ID] = append(folded(m.attempts[j.ID], *c.Attempt), *c.Attempt)
@@ -252,12 +252,11 @@ func (m *model) compareHistory(t *rapid.T, id daybook.ID, h daybook.History) {
 	for _, r := range h.Refusals {
 		same(m.w, "refusal is known", m.refusals[id][refusalKey{r.Generation, r.Session, r.Operation}], true)
 	}
-	want, any := m.effects[id]
-	same(m.w, "has an effect", len(h.Effects) == 1, any)
-	if any {
-		got := h.Effects[0]
-		same(m.w, "effect", got.Name+string(got.State), want.Name+string(want.State))
-		same(m.w, "effect's generation", got.Generation, want.Generation)
+	same(m.w, "effects", len(h.Effects), len(m.effects[id]))
+	for _, got := range h.Effects {
+		want := m.effects[id][got.Name]
+		got.Ref, want.Ref = 0, 0
+		same(m.w, "effect", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
 	}
 }
 

@@ -105,12 +105,16 @@ func (m *model) revive(t *rapid.T) {
 func (m *model) settle(t *rapid.T) {
 	j := m.anyJob(t)
 	v := daybook.Verdict{Happened: rapid.Bool().Draw(t, "happened"), Stay: rapid.Bool().Draw(t, "stay")}
+	name := rapid.SampledFrom(append(effectNames, daybook.HandlerEffect)).Draw(t, "effect")
 	m.person(t, "settle", j,
-		func() (daybook.Job, error) { return m.w.book.Settle(m.w.ctx, j.ID, daybook.HandlerEffect, v, someone) },
+		func() (daybook.Job, error) { return m.w.book.Settle(m.w.ctx, j.ID, name, v, someone) },
 		func() (daybook.Change, error) {
-			effect, known := m.effects[j.ID]
+			effect, known := m.effects[j.ID][name]
 			if !known {
 				return daybook.Change{}, daybook.ErrNotFound
+			}
+			for other, e := range m.effects[j.ID] {
+				v.More = v.More || other != name && e.State == daybook.EffectIsOpen
 			}
 			return j.Settle(effect, v, someone, m.w.clock.time())
 		})
@@ -169,6 +173,7 @@ func (m *model) prune(*rapid.T) {
 	m.w.prune(len(old))
 	for _, j := range old {
 		delete(m.jobs, j.ID)
+		delete(m.effects, j.ID)
 		if k, known := m.keys[j.Key]; known {
 			k.ended, k.state = j.EndedAt, j.State
 			m.keys[j.Key] = k

@@ -159,7 +159,7 @@ func (m *model) claim(t *rapid.T) {
 func (m *model) give(t *rapid.T, r daybook.ClaimRequest, want []daybook.Change, got daybook.Claimed) {
 	row := callRow{session: r.Session}
 	for i, c := range want {
-		compareJobs(t, "as claimed", got.Jobs[i], c.Now)
+		compareClaims(t, "as claimed", got.Jobs[i], c.Now)
 		m.apply(c)
 		ref := daybook.ClaimRef{Job: c.Now.ID, Generation: c.Now.Generation}
 		row.given = append(row.given, ref)
@@ -190,7 +190,7 @@ func (m *model) repeatClaim(t *rapid.T) {
 	same(m.w, "claims of the repeated call", len(got.Jobs), len(want))
 	for _, j := range got.Jobs {
 		same(m.w, "claim is the call's", slices.Contains(want, ref(j)), true)
-		compareJobs(t, "as claimed again", j, m.job(j.ID))
+		compareClaims(t, "as claimed again", j, m.job(j.ID))
 	}
 }
 
