@@ -26,6 +26,8 @@ peers: ## measure on PostgreSQL beside the raw limit and six other systems
 	go -C bench run .
 pressure: ## measure Daybook on PostgreSQL under five pressures, each beside the same without; takes half an hour
 	go -C bench run . -pressure
+bench-bells: ## measure what each bell costs enqueuers, how soon jobs start, how many it wakes
+	go -C bench run . -bells
 memory: ## peak memory of a large enqueue beside a small one
 	go test -count=1 -v -run Memory ./cmd/daybook
 fuzz: ## fuzz each input for half a minute

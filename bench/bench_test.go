@@ -296,6 +296,24 @@ func TestPostgresRun(t *testing.T) {
 	}
 }
 
+// TestBellsRun: the bell of the database at the least is there, and what it costs
+// is compared.
+func TestBellsRun(t *testing.T) {
+	var out bytes.Buffer
+	args := []string{"-bells", "-quick", "-jobs", "1000", "-rounds", "1", "-only", "enqueue|latency", "-o", "json"}
+	if err := run(t.Context(), args, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var got table
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	ratio, late := got.row(crowdRow, perSecond).Ratio["postgres/"+noBell], got.row(hearRow+", p99", millis)
+	if ratio <= 0 || late.Median["postgres"] <= 0 {
+		t.Errorf("got %s", out.Bytes())
+	}
+}
+
 // rowsOf are the rows that a system must have, with their units.
 func rowsOf(p program) [][2]string {
 	rows := [][2]string{{workRow, perSecond}, {workRow, perJob}}

@@ -282,6 +282,9 @@ func TestNobodyThere(t *testing.T) {
 	if daybook.CodeOf(err) != daybook.CodeUnavailable || !strings.Contains(fmt.Sprint(cause(err)), "refused") {
 		t.Errorf("Publish to nobody: %v, because of %v", err, cause(err))
 	}
+	if lines := said.all(); len(lines) > 0 {
+		t.Errorf("the driver wrote to standard error: %v", lines)
+	}
 }
 
 // A wrong password is told in the log of whoever runs it, and stops nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -35,6 +36,12 @@ func (l *driverLog) Printf(_ context.Context, format string, v ...any) {
 	l.lines = append(l.lines, fmt.Sprintf(format, v...))
 }
 
+func (l *driverLog) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.lines)
+}
+
 // leakless fails the run when a goroutine is left, or when the driver spoke.
 type leakless struct{ tests *testing.M }
 
@@ -44,9 +51,7 @@ func (l leakless) Run() int {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
-	said.mu.Lock()
-	defer said.mu.Unlock()
-	for _, line := range said.lines {
+	for _, line := range said.all() {
 		fmt.Fprintln(os.Stderr, "the driver wrote to standard error:", line)
 		code = max(code, 1)
 	}

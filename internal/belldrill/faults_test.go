@@ -18,8 +18,8 @@ var faults = []struct {
 	mode mode
 	do   func(d *drill)
 }{
-	{"killed and restarted", honest, func(d *drill) { d.parts(4, func(int) { must(d, d.restart()) }) }},
-	{"wiped", honest, func(d *drill) { d.parts(4, func(int) { must(d, d.wipe()) }) }},
+	{"killed and restarted", honest, func(d *drill) { d.parts(times(), func(int) { must(d, d.restart()) }) }},
+	{"wiped", honest, func(d *drill) { d.parts(times(), func(int) { must(d, d.wipe()) }) }},
 	{"replayed from the start", keeps, func(d *drill) {
 		d.parts(4, func(int) { must(d, d.hurt.replay(d.Context())) })
 		must(d, d.hurt.replay(d.Context()))
@@ -51,6 +51,22 @@ func (d *drill) stopFor() time.Duration {
 		return time.Minute
 	}
 	return 2 * time.Second
+}
+
+// times is how often a server is started again: some take seconds.
+func times() int {
+	if long() {
+		return 4
+	}
+	return 2
+}
+
+// poll is the workers': at its default it makes most of a drill that loses rings.
+func poll() time.Duration {
+	if long() {
+		return daybook.PollDefault
+	}
+	return time.Second
 }
 
 // parts enqueues in parts, does something behind each while the workers are at
@@ -87,7 +103,7 @@ func TestBellsLie(t *testing.T) {
 	for _, bell := range []string{"postgres", "redis", "nats", "jetstream", "rabbitmq"} {
 		for _, f := range faults {
 			t.Run(bell+"/"+f.name, func(t *testing.T) {
-				d := newDrill(t, bell, 0)
+				d := newDrill(t, bell, poll())
 				d.hurt.mode = f.mode
 				d.work()
 				f.do(d)
@@ -100,7 +116,7 @@ func TestBellsLie(t *testing.T) {
 }
 
 func TestNoBellAtAll(t *testing.T) {
-	d := newDrill(t, "none", 0)
+	d := newDrill(t, "none", poll())
 	d.work()
 	d.parts(2, func(int) {})
 	d.verdict()
@@ -109,7 +125,7 @@ func TestNoBellAtAll(t *testing.T) {
 // relayKilled lets a relay die between ring and mark, again and again. Its
 // goroutine ends there as its process would: nothing behind that is done.
 func relayKilled(t *testing.T, bell string) {
-	kills := 10
+	kills := 5
 	if long() {
 		kills = 100
 	}

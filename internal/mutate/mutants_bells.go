@@ -29,6 +29,8 @@ var bellMutants = []mutant{
 	{"redis-bell-again", "a ring that others have isn't kept too", "bell/redis/scripts.go",
 		"if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then\n\treturn false\nend\n",
 		"redis.call('ZREM', KEYS[1], ARGV[1])\n", "./bell/redis", "TestAgainLeaves"},
+	{"redis-bell-quiet", "the driver has nothing to write to standard error", "bell/redis/redis.go",
+		"quietly(redis.NewDialer(&opt))", "redis.NewDialer(&opt)", "./bell/redis", "TestNobodyThere"},
 	{"redis-bell-offer", "a ring isn't held against those who wait", "bell/redis/listen.go",
 		"back, ok, err := s.offer(ctx, r)", "back, ok, err := r, true, error(nil)",
 		"./bell/redis", "TestContract/busy_listener_swallows"},

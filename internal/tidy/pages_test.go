@@ -141,7 +141,8 @@ func TestMakefile(t *testing.T) {
 			recipes[name] = 0
 		}
 	}
-	wanted := "help fmt vet test race conform postgres test-matrix gen demo mutate bench peers pressure memory fuzz"
+	wanted := "help fmt vet test race conform postgres test-matrix gen demo mutate bench peers pressure " +
+		"bench-bells memory fuzz"
 	for _, want := range strings.Fields(wanted) {
 		if recipes[want] != 1 {
 			t.Errorf("Makefile: target %s has %d lines, want one, and a word of help behind ##", want, recipes[want])
