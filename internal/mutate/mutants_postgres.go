@@ -154,7 +154,7 @@ var postgresMutants = []mutant{
 		"greatest($6::bigint, %[2]d - 1)", "TestClaimFew$"),
 	pg("few-all", "many are left to claim_jobs", fewJobs, "least($6::bigint, %[2]d - 1)", "$6::bigint", "TestClaimFew$"),
 	pg("few-skip", "a claim of few waits for nobody's lock", fewJobs, " SKIP LOCKED", "", "TestClaimFewSkips"),
-	pg("few-share", "a session can't end under a claim of few", fewJobs, " FOR SHARE OF w", "",
+	pg("few-share", "a session can't end under a claim of few", fewJobs, "FOR SHARE OF w", "",
 		"TestClaimSessionEnds/few"),
 	pg("few-look", "a claim of few sees that its session ended", fewHeld, "AND w.ended_at IS NULL AND", "AND",
 		"TestClaimSessionEnds/few"),

@@ -106,8 +106,8 @@ type header struct {
 }
 
 func (t *tx) askFor(c claiming, m hints) (a answer, err error) {
-	args := []any{c.session.String(), c.call, c.incarnation, c.queues, kindsOrNull(c.kinds), int64(c.limit), c.oldest, t.nowOrNull(),
-		m.ends, m.ranks, m.runAts, m.seqs, m.gaps}
+	args := []any{c.session.String(), c.call, c.incarnation, c.queues, kindsOrNull(c.kinds), int64(c.limit), c.oldest,
+		t.nowOrNull(), m.ends, m.ranks, m.runAts, m.seqs, m.gaps}
 	places := map[int64]int{} // of queues in the call, by number
 	var order []place
 	err = t.raw(claimJobs, args, c.last, func(row cells) error {

@@ -87,7 +87,8 @@ func TestClaimFewSkips(t *testing.T) {
 	h := newHot(t, Options{Patience: 10 * time.Second})
 	ids := enqueued(t, h.book, 2)
 	s := session(t, h.book, time.Minute)
-	h.holds("SELECT FROM daybook.ready WHERE seq = (SELECT seq FROM daybook.job WHERE id = $1) FOR UPDATE", ids[0].String())
+	h.holds("SELECT FROM daybook.ready WHERE seq = (SELECT seq FROM daybook.job WHERE id = $1) FOR UPDATE",
+		ids[0].String())
 	a := h.few(s, 9, nil, "q")
 	if len(a.jobs) != 1 || a.jobs[0].ID != ids[1] {
 		t.Errorf("claimed %v, want %v", idsOf(a.jobs), ids[1])

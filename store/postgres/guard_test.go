@@ -167,6 +167,12 @@ func claimOfASession(t *testing.T, o Options) {
 	} {
 		s := session(t, h.book, time.Minute)
 		h.sql(fmt.Sprintf("UPDATE daybook.session SET %s WHERE n = %d", change, s.Ref))
+		h.write(func(x *tx) error { // where nothing waits, too
+			_, plain, err := x.ClaimSet(t.Context(), daybook.ClaimRequest{Session: s.ID, Call: daybook.NewID(),
+				Queues: []string{"nobody"}, Limit: 5})
+			same(t, change+": plain", plain, want)
+			return err
+		})
 		h.write(func(x *tx) error {
 			got, plain, err := x.ClaimSet(t.Context(), daybook.ClaimRequest{Session: s.ID, Call: daybook.NewID(),
 				Queues: []string{"q"}, Limit: 5})
