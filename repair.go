@@ -339,8 +339,9 @@ func (b *Book) RingEligible(ctx context.Context) (int, error) {
 // over none.
 func (b *Book) NextDue(ctx context.Context, queues []string, passed Time) (due, now Time, err error) {
 	err = b.read(ctx, "looking for the next due job", func(v View) error {
-		due, now = 0, v.Now()
-		list, err := v.Queues(ctx, false)
+		var list []Queue
+		list, now, err = queuesAhead(ctx, v, queues)
+		due = 0
 		for _, q := range list {
 			if q.Paused || !slices.Contains(queues, q.Name) {
 				continue

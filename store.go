@@ -135,6 +135,27 @@ type View interface {
 	Setting(ctx context.Context, name string) (string, error)
 }
 
+// Ahead is a View that tells when the next jobs of some queues become eligible at
+// a cost that the other queues have no part in. Those of the names that exist come
+// without counts, in any order, with the database's time. It is the snapshot's
+// only look: another one may see a later snapshot. Not known is that it can't
+// tell; then the view is as it was.
+type Ahead interface {
+	QueuesAhead(ctx context.Context, names []string) (list []Queue, now Time, known bool, err error)
+}
+
+// queuesAhead lists at least these queues, without counts.
+func queuesAhead(ctx context.Context, v View, names []string) ([]Queue, Time, error) {
+	if some, ok := v.(Ahead); ok {
+		if list, now, known, err := some.QueuesAhead(ctx, names); known || err != nil {
+			return list, now, err
+		}
+	}
+	now := v.Now()
+	list, err := v.Queues(ctx, false)
+	return list, now, err
+}
+
 // ClaimsOf names claims by their session or by the call that got them.
 type ClaimsOf struct {
 	Session ID

@@ -19,6 +19,8 @@ const (
 	finished = "sql/functions_hot.sql#INTO places, said, missing"
 	silent   = "sql/functions_hot.sql#IF results IS NULL AND partial THEN"
 	binding  = "sql/functions_hot.sql#FUNCTION daybook.bind_keys("
+	fewJobs  = "few.go#const claimFew"
+	fewHeld  = "few.go#FROM p CROSS JOIN s CROSS JOIN daybook.session w"
 	history  = "sql/functions_history.sql"
 	timeline = "sql/functions_timeline.sql"
 	basics   = "sql/functions_api_claim.sql"
@@ -113,11 +115,51 @@ var postgresMutants = []mutant{
 	pg("call-slow-lock", "it waits when the session wants a look, too", "session.go",
 		`t.later(anyCount, "", "SELECT daybook.lock_call($1::text::uuid)", of.Call.String())`, "", "TestClaimCallTwice"),
 	pg("claim-incarnation", "generations rise above those of lost commits", claiming,
-		"incarnation << 32", "0::bigint", "TestStore/interleave/lost_commits"),
+		"incarnation << 32", "0::bigint", "TestClaimGenerations"),
 	pg("claim-incarnation-look", "a plain claim asks for the incarnation", claiming,
-		"incarnation := daybook.current_incarnation();", "incarnation := 0;", "TestStore/interleave/lost_commits"),
+		"incarnation := daybook.current_incarnation();", "incarnation := 0;", "TestClaimGenerations"),
 	pg("claim-generation", "each claim raises the generation", claiming,
-		"coalesce(j.generation, 0) + 1", "greatest(coalesce(j.generation, 0), 1)", "TestStore/contract/Save_refuses_a_claim"),
+		"coalesce(j.generation, 0) + 1", "greatest(coalesce(j.generation, 0), 1)", "TestClaimGenerations"),
+	// A claim of few jobs, which is a statement of its own.
+	pg("few-ended", "an ended session claims no few jobs", fewJobs,
+		"w.id = $2::uuid AND w.ended_at IS NULL AND", "w.id = $2::uuid AND", "TestClaimOfASession/few"),
+	pg("few-quiet", "a quiet session claims no few jobs", fewJobs, " AND NOT w.quiet", "", "TestClaimOfASession/few"),
+	pg("few-half", "below half of its lease it claims no few jobs", fewJobs,
+		" AND w.expires_at - t.at >= w.lease / 2", "", "TestClaimOfASession/few"),
+	pg("few-known", "a call of few repeated gives the same claims", fewJobs,
+		"AND (SELECT true FROM daybook.call c WHERE c.id = $3::uuid) IS NULL", "", "TestClaimCallTwice/few"),
+	pg("few-call-lock", "a call of few repeated while it is made waits", "few.go",
+		", daybook.lock_call($1::uuid)\"", "\"", "TestClaimCallTwice/few"),
+	pg("few-pause-lock", "a claim of few waits for a pause", "few.go",
+		"SELECT daybook.claims_shared(), ", "SELECT ", "TestClaimFewPause"),
+	pg("few-paused", "no few jobs of a paused queue are claimed", fewJobs,
+		" AND w.paused_at IS NULL", "", "TestPauseWaitsForClaims/few"),
+	pg("few-timeline", "a claim of few sees another timeline", fewJobs,
+		"<> v.value", "= v.value || v.value", "TestClaimGenerations/few"),
+	pg("few-incarnation", "few generations rise above those of lost commits", fewJobs,
+		"WHERE v.name = 'incarnation'), 0) << 32", "WHERE v.name = 'incarnation'), 0) * 0", "TestClaimGenerations/few"),
+	pg("few-generation", "each claim of few raises the generation", fewJobs,
+		"coalesce(j.generation, 0) + 1", "greatest(coalesce(j.generation, 0), 1)", "TestClaimGenerations/few"),
+	pg("few-due", "a job isn't among few before it is due", fewJobs, " AND r.run_at <= k.at", "", "TestClaimFew$"),
+	pg("few-expired", "an expired job isn't among few", fewJobs,
+		"AND (r.expires_at IS NULL OR r.expires_at > k.at) ", "", "TestClaimFew$"),
+	pg("few-kind", "few jobs are of the kinds asked for", fewJobs,
+		" AND ($5::text[] IS NULL OR r.kind = ANY ($5))", " AND ($5::text[] IS NULL OR true)", "TestClaimFew$"),
+	pg("few-odd", "suspects and jobs with effects are left to claim_jobs", fewJobs, " AND NOT p.odd", "",
+		"TestClaimFew$"),
+	pg("few-suspect", "suspects are left to claim_jobs", fewJobs, "r.suspect OR r.ledger", "r.ledger", "TestClaimFew$"),
+	pg("few-ledger", "jobs with effects are left to claim_jobs", fewJobs, "r.suspect OR r.ledger", "r.suspect",
+		"TestClaimFew$"),
+	pg("few-limit", "no more come than are wanted", fewJobs, "least($6::bigint, %[2]d - 1)",
+		"greatest($6::bigint, %[2]d - 1)", "TestClaimFew$"),
+	pg("few-all", "many are left to claim_jobs", fewJobs, "least($6::bigint, %[2]d - 1)", "$6::bigint", "TestClaimFew$"),
+	pg("few-skip", "a claim of few waits for nobody's lock", fewJobs, " SKIP LOCKED", "", "TestClaimFewSkips"),
+	pg("few-share", "a session can't end under a claim of few", fewJobs, "FOR SHARE OF w", "",
+		"TestClaimSessionEnds/few"),
+	pg("few-look", "a claim of few sees that its session ended", fewHeld, "AND w.ended_at IS NULL AND", "AND",
+		"TestClaimSessionEnds/few"),
+	pg("few-locked", "a claim of few that got no lock isn't an answer", fewJobs, "WHERE p.n = 0 OR h.n IS NOT NULL",
+		"", "TestClaimFew$"),
 	pg("bind-later", "a key bound meanwhile is read in a later statement", binding,
 		"WITH i AS (INSERT…GET DIAGNOSTICS",
 		`RETURN QUERY WITH i AS (INSERT INTO daybook.request AS r (key, job, fingerprint, created_at)

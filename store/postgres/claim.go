@@ -52,7 +52,16 @@ func (t *tx) claim(c claiming) (answer, error) {
 		return tour.claim(t, c)
 	}
 	c.last = c.incarnation == nil && t.begin != nil && len(t.deltas) == 0
-	return t.claimFrom(c)
+	if t.mayClaimFew(c) {
+		if a, err := t.claimFew(c); err != nil || a.head != nil {
+			return a, err
+		}
+	}
+	a, err := t.claimFrom(c)
+	if len(a.jobs) >= fewMost && len(c.queues) <= fewQueues {
+		t.s.rests.add(c.queues)
+	}
+	return a, err
 }
 
 // claimFrom makes one call to all the queues.
@@ -97,12 +106,8 @@ type header struct {
 }
 
 func (t *tx) askFor(c claiming, m hints) (a answer, err error) {
-	var kinds any
-	if len(c.kinds) > 0 {
-		kinds = c.kinds
-	}
-	args := []any{c.session.String(), c.call, c.incarnation, c.queues, kinds, int64(c.limit), c.oldest, t.nowOrNull(),
-		m.ends, m.ranks, m.runAts, m.seqs, m.gaps}
+	args := []any{c.session.String(), c.call, c.incarnation, c.queues, kindsOrNull(c.kinds), int64(c.limit), c.oldest,
+		t.nowOrNull(), m.ends, m.ranks, m.runAts, m.seqs, m.gaps}
 	places := map[int64]int{} // of queues in the call, by number
 	var order []place
 	err = t.raw(claimJobs, args, c.last, func(row cells) error {

@@ -68,7 +68,7 @@ func TestClaimFilters(t *testing.T) {
 		{"a suspect that isn't due, by age", []string{"due", "s-later"}, false, true, "due"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newHot(t, Options{})
+			h := newHot(t, Options{wholeClaims: true})
 			s := session(t, h.book, time.Minute)
 			if c.runs {
 				h.jobsOf("s-mine")
@@ -127,7 +127,7 @@ func (h *hot) claimKinds(s daybook.Session, oldest bool, kinds ...string) string
 // TestFastMovesWaitForNobody: with some jobs locked by somebody, claims take the
 // others and a set completes the others, at once.
 func TestFastMovesWaitForNobody(t *testing.T) {
-	h := newHot(t, Options{Patience: 10 * time.Second})
+	h := newHot(t, Options{Patience: 10 * time.Second, wholeClaims: true})
 	ids := enqueued(t, h.book, 7)
 	s := session(t, h.book, time.Minute)
 	const one = " WHERE seq = (SELECT seq FROM daybook.job WHERE id = $1) FOR UPDATE"
@@ -156,8 +156,10 @@ func TestFastMovesWaitForNobody(t *testing.T) {
 
 // TestClaimOfASession: a claim is made without a look at the session while that
 // lives, isn't quiet and has half of its lease.
-func TestClaimOfASession(t *testing.T) {
-	h := newHot(t, Options{})
+func TestClaimOfASession(t *testing.T) { bothClaims(t, claimOfASession) }
+
+func claimOfASession(t *testing.T, o Options) {
+	h := newHot(t, o)
 	enqueued(t, h.book, 5)
 	for change, want := range map[string]bool{
 		"renewals = renewals": true, "quiet = true": false, "ended_at = daybook.clock()": false,
@@ -165,21 +167,30 @@ func TestClaimOfASession(t *testing.T) {
 	} {
 		s := session(t, h.book, time.Minute)
 		h.sql(fmt.Sprintf("UPDATE daybook.session SET %s WHERE n = %d", change, s.Ref))
+		h.write(func(x *tx) error { // where nothing waits, too
+			_, plain, err := x.ClaimSet(t.Context(), daybook.ClaimRequest{Session: s.ID, Call: daybook.NewID(),
+				Queues: []string{"nobody"}, Limit: 5})
+			same(t, change+": plain", plain, want)
+			return err
+		})
 		h.write(func(x *tx) error {
 			got, plain, err := x.ClaimSet(t.Context(), daybook.ClaimRequest{Session: s.ID, Call: daybook.NewID(),
-				Queues: []string{"q"}, Limit: 1})
-			if plain != want || len(got.Jobs) == 1 != want {
+				Queues: []string{"q"}, Limit: 5})
+			if plain != want || len(got.Jobs) == 5 != want {
 				t.Errorf("%s: %d jobs, plain %v", change, len(got.Jobs), plain)
 			}
 			return err
 		})
+		h.store.rests = rests{}
 	}
 }
 
 // TestPauseWaitsForClaims: a pause answers when every claim of its book that
 // began before it has ended, and nothing is claimed from then on.
-func TestPauseWaitsForClaims(t *testing.T) {
-	h := newHot(t, Options{})
+func TestPauseWaitsForClaims(t *testing.T) { bothClaims(t, pauseWaitsForClaims) }
+
+func pauseWaitsForClaims(t *testing.T, o Options) {
+	h := newHot(t, o)
 	enqueued(t, h.book, 2)
 	s := session(t, h.book, time.Minute)
 	other := newHot(t, Options{Patience: 10 * time.Second})
@@ -190,7 +201,7 @@ func TestPauseWaitsForClaims(t *testing.T) {
 	waits(h, "the pause", open.Conn(), paused)
 	ok(t, open.Commit(t.Context()))
 	ok(t, <-paused)
-	same(t, "claimed of a paused queue", len(h.claim(s, 1, "q")), 0)
+	same(t, "claimed of a paused queue", len(h.claim(s, 10, "q")), 0)
 }
 
 // TestEnqueueKeyGoes: a key that is taken when it is to be bound, and gone when

@@ -422,11 +422,14 @@ func TestClaimNothing(t *testing.T) {
 
 // TestClaimCallTwice makes one call from several connections at once: all get
 // the same claims.
-func TestClaimCallTwice(t *testing.T) {
-	h := newHot(t, Options{})
-	enqueued(t, h.book, 30)
+func TestClaimCallTwice(t *testing.T) { bothClaims(t, claimCallTwice) }
+
+func claimCallTwice(t *testing.T, o Options) {
+	h := newHot(t, o)
 	s := session(t, h.book, time.Minute)
 	for round := range 10 {
+		enqueued(t, h.book, 3)
+		h.store.rests = rests{}
 		if round%2 == 1 { // the session wants to be renewed first
 			h.sql("UPDATE daybook.session SET renewed_at = renewed_at - 40000000, expires_at = expires_at - 40000000")
 		}
@@ -465,8 +468,10 @@ func idsOf(jobs []daybook.Job) []daybook.ID {
 
 // TestClaimSessionEnds ends a session between a claim's first look at it and its
 // lock: the claim gets nothing, and the jobs wait on.
-func TestClaimSessionEnds(t *testing.T) {
-	h := newHot(t, Options{})
+func TestClaimSessionEnds(t *testing.T) { bothClaims(t, claimSessionEnds) }
+
+func claimSessionEnds(t *testing.T, o Options) {
+	h := newHot(t, o)
 	enqueued(t, h.book, 3)
 	s := session(t, h.book, time.Minute)
 	ender := dial(t, pgtest.SharedURL(t))

@@ -122,6 +122,13 @@ func (m *marks) begin(c claiming, off bool) *look {
 	return l
 }
 
+// cheap reports whether those who take these kinds look from the start anyway.
+func (m *marks) cheap(kinds []string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.setOf(kinds).cost < lookCheap
+}
+
 func (m *marks) setOf(kinds []string) *markSet {
 	key := strings.Join(kinds, " ") // no name has a space
 	s := m.sets[key]

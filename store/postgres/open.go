@@ -31,7 +31,9 @@ type Options struct {
 	// and never answers holds nobody up; 0 is PatienceDefault.
 	Patience time.Duration
 	// Now replaces the database's clock, for tests: every transaction sets it.
-	Now func() time.Time
+	Now         func() time.Time
+	wholeClaims bool // claimFew isn't used, for tests
+
 	// Fault is called around each round trip, for tests: before it, and then
 	// with did after it. Its error is the trip's, and breaks the connection.
 	Fault func(call string, did bool) error
@@ -62,6 +64,9 @@ type Store struct {
 	closed atomic.Bool
 
 	known names // queues
+	rests rests // queues again
+
+	prepares bool // statements are prepared, unless a pooler stands between
 
 	looking sync.Mutex
 	looked  bool // whether a pooler stands between
@@ -152,6 +157,7 @@ func (s *Store) connect(url string, conns int, settings map[string]string) (*pgx
 		at.ValidateConnect = refuseReadOnly
 	}
 	chosen := at.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
+	s.prepares = !chosen
 	c.MaxConns = int32(conns)
 	c.MaxConnIdleTime = time.Minute
 	c.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error { return s.tune(ctx, c, chosen, settings) }

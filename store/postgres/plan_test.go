@@ -47,7 +47,10 @@ func TestPlans(t *testing.T) {
 // grow adds jobs in all their places, without the book.
 func (h *hot) grow(n int) {
 	h.Helper()
-	h.sql("SELECT daybook.make_queues(ARRAY(SELECT 'q' || i FROM generate_series(1, 20) i))")
+	h.sql("SELECT daybook.make_queues(ARRAY(SELECT 'q' || i FROM generate_series(1, 21) i))")
+	const one = "SELECT daybook.insert_one(NULL, 'q21', gen_random_uuid(), 'k', '{}', -1, NULL, NULL, NULL, NULL, NULL, " +
+		"NULL, NULL)" // q21 has few
+	h.sql(one, one)
 	for _, place := range []string{
 		`INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, suspect) SELECT j.enqueued_at
 			+ CASE WHEN j.seq / 20 % 5 = 0 THEN 3600000000 ELSE 0 END, j.seq, j.queue, j.rank, j.kind, false FROM j`,
@@ -152,6 +155,11 @@ func (p *planner) calls(s daybook.Session, full bool) []call {
 		}
 		return c
 	}
+	few := func(name, queues string) call {
+		return call{name: name, query: fewClaims[strings.Count(queues, ",")+1], rows: 3*fewMost + 10,
+			args:  []any{nil, s.ID.String(), daybook.NewID().String(), queues, nil, fewMost},
+			wants: []string{"Index Scan session"}}
+	}
 	ids, generations, keys := p.some("SELECT id::text, 1 FROM daybook.owned LIMIT 40"), make([]int64, 40),
 		p.some("SELECT key, 1 FROM daybook.request LIMIT 40")
 	for i := range generations {
@@ -173,6 +181,8 @@ func (p *planner) calls(s daybook.Session, full bool) []call {
 		claim("claim by marks", "{q1}", nil, false, true),
 		claim("claim of a kind", "{q1}", []string{"k0", "k2"}, false, false),
 		claim("claim of the oldest", "{q1,q2}", nil, true, false),
+		few("claim of few", "{q21}"), few("claim of few of many", "{q1,q2,nobody}"),
+		{name: "look ahead", query: fewAheads[2], args: []any{nil, "{q1,q21}"}, rows: 200},
 		{name: "look for queues", query: "SELECT * FROM daybook.due_queues(0, 10, NULL)", rows: 5},
 		{name: "bind keys", query: "SELECT * FROM daybook.bind_keys(NULL, $1::text[], $2::text[]::uuid[], $3::text[])",
 			args: []any{append(slices.Clone(keys), "new"), texts(fewIDs(len(keys) + 1)), slices.Repeat([]string{"00"},
@@ -224,7 +234,7 @@ func (p *planner) check(t *testing.T, c call) {
 	open, err := p.conn.Begin(t.Context())
 	ok(t, err)
 	plans := 2 // the call's, and one in the function
-	if c.query == insertKnown {
+	if c.query == insertKnown || slices.Contains(fewClaims[:], c.query) || slices.Contains(fewAheads[:], c.query) {
 		plans = 1
 		for name, value := range steady {
 			_, err := open.Exec(t.Context(), "SET LOCAL "+name+" = "+value)

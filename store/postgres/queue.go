@@ -70,7 +70,10 @@ const lookAhead = `WITH RECURSIVE now AS MATERIALIZED (SELECT coalesce($1::bigin
 			ORDER BY r.lane, r.rank, r.run_at, r.seq LIMIT 1)
 		UNION ALL
 		SELECT r.* FROM top t CROSS JOIN LATERAL (SELECT r.lane, r.rank, r.run_at, r.expires_at FROM daybook.ready r
-			WHERE (r.lane, r.rank) > (t.lane, t.rank) ORDER BY r.lane, r.rank, r.run_at, r.seq LIMIT 1) r)
+			WHERE (r.lane, r.rank) > (t.lane, t.rank) ORDER BY r.lane, r.rank, r.run_at, r.seq LIMIT 1) r)` + aheadOfTops
+
+// aheadOfTops is what lookAhead and fewAhead have in common.
+const aheadOfTops = `
 	SELECT t.lane, CASE WHEN t.expires_at <= greatest(t.run_at, now.at) THEN f.run_at ELSE t.run_at END, l.run_at, now.at
 	FROM now CROSS JOIN top t
 	LEFT JOIN LATERAL (SELECT r.run_at FROM daybook.ready r WHERE t.expires_at <= greatest(t.run_at, now.at)
@@ -125,18 +128,13 @@ func (q *queueList) scanQueue(row []any) error {
 // scanAhead reads lookAhead, one row a queue and priority. Its time is the
 // transaction's from here on.
 func (v *view) scanAhead(q *queueList) func(row []any) error {
-	earliest := func(into *daybook.Time, t daybook.Time) {
-		if t != 0 && (*into == 0 || t < *into) {
-			*into = t
-		}
-	}
 	return func(row []any) error {
 		if v.at == 0 {
 			v.at = at(row[3])
 		}
 		if queue := q.of(num(row[0])); queue != nil {
-			earliest(&queue.Next, at(row[1]))
-			earliest(&queue.NextLater, at(row[2]))
+			queue.Next = earlier(queue.Next, at(row[1]))
+			queue.NextLater = earlier(queue.NextLater, at(row[2]))
 			queue.Ready = queue.Next != 0 && queue.Next <= v.at
 		}
 		return nil

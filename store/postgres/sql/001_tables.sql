@@ -90,6 +90,7 @@ CREATE TABLE daybook.owned (
     cancel_requested_at bigint
 );
 CREATE INDEX owned_suspect ON daybook.owned (session) WHERE suspect;
+CREATE INDEX owned_session ON daybook.owned (session); -- a renewal lists what its session owns
 
 -- One row per ended attempt, or per run of folded releases, in partitions by
 -- when it was filed, which is when it ended unless its partition was dropped
