@@ -18,6 +18,7 @@ const (
 	stateSerialization = "40001"
 	stateDeadlock      = "40P01"
 	stateReadOnly      = "25006"
+	stateIdle          = "25P03" // see idleMost
 	stateLockTimeout   = "55P03"
 	stateUnique        = "23505"
 	stateNotNull       = "23502"
@@ -59,7 +60,8 @@ func away(err error) bool {
 		return errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 			errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) ||
 			errors.Is(err, context.Canceled) || pgconn.SafeToRetry(err) || isConnect(err) || errors.Is(err, errBroken)
-	case state == stateReadOnly, state == "57P01", state == "57P02", state == "57P03", state == "57014":
+	case state == stateReadOnly, state == stateIdle, state == "57P01", state == "57P02", state == "57P03",
+		state == "57014":
 		return true
 	}
 	class := state[:2]

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -81,4 +82,28 @@ func TestClaimTxUnanswered(t *testing.T) {
 		same(t, "runs", ran, 1)
 	}
 	complete(t, book, jobs[0])
+}
+
+// TestStoppedInTheMiddle: a process that stands still in the middle of a write
+// holds what it locked for a bounded time only, and is told that the database
+// went away from it.
+func TestStoppedInTheMiddle(t *testing.T) {
+	h := newHot(t, Options{})
+	s := session(t, h.book, time.Minute)
+	err := h.store.Write(t.Context(), "a test", func(x daybook.Tx) error {
+		if _, err := x.(*tx).one("SELECT 1::bigint FROM daybook.session WHERE id = $1::text::uuid FOR UPDATE",
+			s.ID.String()); err != nil {
+			return err
+		}
+		err := error(daybook.ErrBusy)
+		for tries := 0; errors.Is(err, daybook.ErrBusy) && tries < 20; tries++ { // each waits two seconds
+			err = h.book.EndSession(context.WithoutCancel(t.Context()), s.ID)
+		}
+		ok(t, err)
+		_, err = x.Lock(t.Context(), []daybook.ID{s.ID})
+		return err
+	})
+	if !errors.Is(err, daybook.ErrUnavailable) {
+		t.Errorf("the write that was stopped in the middle: got %v, want unavailable", err)
+	}
 }

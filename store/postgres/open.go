@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -137,7 +138,15 @@ func newStore(url string, o Options) (*Store, error) {
 
 // steady keeps plans from flipping: a table that was empty when a plan was made
 // looks as if reading all of it were cheapest, and that plan is kept for long.
-var steady = map[string]string{"enable_seqscan": "off", "jit": "off"}
+// And it ends the transaction of a process that was stopped, or cut off, in the
+// middle of it: for as long as that held its session's row, nobody could end the
+// session, nor give its jobs to others.
+var steady = map[string]string{"enable_seqscan": "off", "jit": "off",
+	"idle_in_transaction_session_timeout": strconv.FormatInt(idleMost.Milliseconds(), 10)}
+
+// idleMost is how long a transaction of the book's own, which asks one thing
+// right after the other, may wait for its process.
+const idleMost = 5 * time.Second
 
 func (s *Store) connect(url string, conns int, settings map[string]string) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(url)
