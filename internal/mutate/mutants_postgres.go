@@ -230,6 +230,9 @@ var postgresMutants = []mutant{
 	pg("session-claim-look", "SQL's claim of an ended session is refused", basics+"#FUNCTION daybook.session_to_claim(",
 		"PERFORM daybook.check_live(p_session, s.id, s.ended_at);", "", "TestSQLClaims"),
 
+	pg("own-idle", "a process stopped in the middle of a write holds no row for long", "open.go",
+		"const idleMost = 5 * time.Second", "const idleMost = 0 * time.Second", "TestStoppedInTheMiddle"),
+
 	// The handler's own transaction.
 	pg("tx-lease", "a handler's transaction begins within its lease", "sqltx.go",
 		"t.bad != nil || left <= 0", "t.bad != nil", "TestClaimTxEnds"),
