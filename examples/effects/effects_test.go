@@ -45,7 +45,8 @@ func newWorld(t *testing.T, o outside.Options) *world {
 		t.Cleanup(w.to[kind].Close)
 	}
 	w.Handlers = Handlers{Client: &http.Client{}, Payments: w.to["charge"].URL, Mail: w.to["mail"].URL,
-		Prices: w.to["price"].URL, Legacy: w.to["letter"].URL, Window: time.Hour, Quiet: o.Appear + 2*time.Second} // a busy machine acts late
+		Prices: w.to["price"].URL, Legacy: w.to["letter"].URL, Window: time.Hour,
+		Quiet: o.Appear + 2*time.Second} // a busy machine acts late
 	return w
 }
 
