@@ -55,7 +55,7 @@ func SafeToRetry(j Job, effects []Effect, now Time) Safe {
 			" was begun and nobody knows whether it happened; settle it first"}
 	case len(again) > 0:
 		return Safe{Yes: true, Grounds: "calling again is safe: effect " + strings.Join(again, "; ") +
-			"; settle it as absent, and the job goes on"}
+			"; ask the destination, settle it, and the job goes on"}
 	case len(effects) == 0:
 		return Safe{Yes: true, Grounds: "the job records no effects; its handler must bear running again"}
 	}
