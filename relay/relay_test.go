@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,21 +213,21 @@ func TestRelayWithoutOthersPassesMoreOften(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		passes := 0
+		var passes atomic.Int64
 		own := daybook.New(looked{book.Store(), &passes}, daybook.Options{Bell: bell})
 		run(t, own, relay.Options{})
 		for range 600 {
 			enqueue(t, book, "q")
 			after(3 * time.Second)
 		}
-		if passes < 300 || passes > 500 {
-			t.Errorf("%d passes in half an hour in which nobody else rings, want one in about 5 s", passes)
+		if n := passes.Load(); n < 300 || n > 500 {
+			t.Errorf("%d passes in half an hour in which nobody else rings, want one in about 5 s", n)
 		}
 		after(10 * time.Minute)
-		passes = 0
+		passes.Store(0)
 		after(time.Hour)
-		if passes > 75 {
-			t.Errorf("%d passes in an hour without late rows", passes)
+		if n := passes.Load(); n > 75 {
+			t.Errorf("%d passes in an hour without late rows", n)
 		}
 	})
 }
@@ -234,12 +235,12 @@ func TestRelayWithoutOthersPassesMoreOften(t *testing.T) {
 // looked counts looks at the outbox.
 type looked struct {
 	daybook.Store
-	passes *int
+	passes *atomic.Int64
 }
 
 func (l looked) Read(ctx context.Context, doing string, fn func(daybook.View) error) error {
 	if doing == "reading the outbox" {
-		*l.passes++
+		l.passes.Add(1)
 	}
 	return l.Store.Read(ctx, doing, fn)
 }
