@@ -33,7 +33,7 @@ memory: ## peak memory of a large enqueue beside a small one
 fuzz: ## fuzz each input for half a minute
 	@go test -list '^Fuzz' . | grep ^Fuzz | xargs -I{} go test -run '^$$' -fuzz '^{}$$' -fuzztime 30s -fuzzminimizetime 1x .
 drill-tx: ## kill a worker a thousand times inside a transaction with its completion; each entry is there once
-	DAYBOOK_TEST_POSTGRES=1 DAYBOOK_TRANSFER_KILLS=1000 go test -count=1 -v -timeout 1h ./examples/transfer
+	DAYBOOK_TEST_POSTGRES=1 DAYBOOK_TRANSFER_KILLS=$(or $(KILLS),1000) go test -count=1 -v -timeout 1h ./examples/transfer
 drill-bells: ## every bell lies while 20,000 jobs a fault run; needs the servers
 	DAYBOOK_TEST_POSTGRES=1 DAYBOOK_TEST_BELLS=1 DAYBOOK_DRILL_JOBS=20000 go test -count=1 -v -timeout 3h ./internal/belldrill
 drill-effects: ## every policy of effects in every gap, killed and stopped, 200 times each; on DAYBOOK_DB, or SQLite in memory

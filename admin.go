@@ -61,6 +61,14 @@ func (b *Book) Revive(ctx context.Context, id ID, by By) (Job, error) {
 	})
 }
 
+// ReviveUnsafe is Revive of a job whose work happened, as a person said, too:
+// running it again does the work again.
+func (b *Book) ReviveUnsafe(ctx context.Context, id ID, by By) (Job, error) {
+	return b.person(ctx, "reviving", id, by, func(j Job, now Time) (Change, error) {
+		return j.ReviveUnsafe(by, now)
+	})
+}
+
 // Unhold lets claims see a held job again.
 func (b *Book) Unhold(ctx context.Context, id ID, by By) (Job, error) {
 	return b.person(ctx, "releasing a hold", id, by, func(j Job, now Time) (Change, error) {
@@ -210,8 +218,8 @@ func (k Bulk) move(j Job, now Time) (Change, error) {
 	case MoveCancel:
 		return j.Cancel(k.By, k.Force, now)
 	case MoveRevive:
-		if j.Happened && !k.Unsafe {
-			return Change{}, j.refuse("is not safe to retry: its work happened, a person said")
+		if k.Unsafe {
+			return j.ReviveUnsafe(k.By, now)
 		}
 		return j.Revive(k.By, now)
 	case MoveUnhold:

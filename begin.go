@@ -59,6 +59,7 @@ type EffectEnded struct {
 	State   EffectState `json:"state"` // of the effect now
 	Job     State       `json:"job"`   // set_aside (or cancelled) when a probe could not tell
 	Doubled bool        `json:"doubled,omitempty"`
+	Already bool        `json:"already,omitempty"` // it was recorded before; what was said first stays
 }
 
 // FinishEffect records what an owner's call, or the probe that it was told to
@@ -96,6 +97,7 @@ func (b *Book) FinishEffect(ctx context.Context, job ID, o Owner, f EffectEnd) (
 		if w.Effect.Name != "" {
 			out.State, out.Doubled = w.Effect.State, w.Effect.Doubled
 		}
+		out.Already = w.Effect.Name == "" && w.Event == nil && w.Change == nil
 		if w.Change != nil {
 			out.Job = w.Change.Now.State
 		}

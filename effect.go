@@ -140,6 +140,30 @@ func LateOf(name string, refusals []Refusal) (late []Late) {
 	return late
 }
 
+// Doubtful reports that the effect is recorded absent and that somebody's call,
+// who said so too late, happened all the same: a person who settled it before
+// could not know. The next begin takes it for open.
+func (e Effect) Doubtful() bool {
+	_, doubtful := e.contradicted()
+	return doubtful
+}
+
+// contradicted finds the evidence that makes an absent effect doubtful.
+func (e Effect) contradicted() (by Late, doubtful bool) {
+	for _, l := range e.Late {
+		judged := e.SettledBy != "" && l.At <= e.EndedAt
+		if e.State != EffectAbsent || l.Outcome != OutcomeDone || judged {
+			continue
+		}
+		for _, c := range e.Calls {
+			if c.Generation == l.Generation {
+				return l, true
+			}
+		}
+	}
+	return Late{}, false
+}
+
 // CalledTwice reports whether the effect must be taken to have happened twice:
 // by the call that counts, where it is done, and by each of another generation
 // that said so too late. Calling twice is harmless where the effect is

@@ -33,10 +33,14 @@ type Safe struct {
 // SafeToRetry is the one function that answers for a job that a person looks
 // at, from its effects.
 func SafeToRetry(j Job, effects []Effect, now Time) Safe {
-	var open, again []string
+	var open, again, doubtful []string
 	happened := false
 	for _, e := range effects {
+		late, contradicted := e.contradicted()
 		switch {
+		case contradicted:
+			doubtful = append(doubtful, fmt.Sprintf("%s is recorded absent, and generation %d said too late that it happened",
+				e.Name, late.Generation))
 		case e.State != EffectIsOpen:
 		case e.Policy == PolicyRepeatable:
 			again = append(again, e.Name+" is repeatable")
@@ -53,9 +57,11 @@ func SafeToRetry(j Job, effects []Effect, now Time) Safe {
 	case len(open) > 0:
 		return Safe{Open: open, Grounds: "effect " + strings.Join(open, ", ") +
 			" was begun and nobody knows whether it happened; settle it first"}
+	case len(doubtful) > 0:
+		return Safe{Grounds: "effect " + strings.Join(doubtful, "; ") + "; its next begin asks"}
 	case len(again) > 0:
 		return Safe{Yes: true, Grounds: "calling again is safe: effect " + strings.Join(again, "; ") +
-			"; ask the destination, settle it, and the job goes on"}
+			"; ask the destination and settle it, then revive"}
 	case len(effects) == 0:
 		return Safe{Yes: true, Grounds: "the job records no effects; its handler must bear running again"}
 	}
@@ -199,8 +205,27 @@ func TimelineOf(j Job, h History) []Event {
 			Detail: strings.TrimSpace(operationText(r.Operation) + " refused: not the owner any more. " + r.Said)})
 	}
 	events = append(events, h.Events...)
+	for _, e := range h.Effects {
+		events = append(events, e.doubledBefore(h.Events)...)
+	}
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return events
+}
+
+// doubledBefore is the line about an effect that a finish showed to be doubled:
+// what came too late had come before it. Evidence that comes after has a line of
+// its own.
+func (e Effect) doubledBefore(written []Event) []Event {
+	if !e.Doubled || slices.ContainsFunc(written, func(w Event) bool {
+		return w.What == "effect doubled" && w.Detail == e.Name
+	}) {
+		return nil
+	}
+	at := e.EndedAt
+	for _, l := range e.Late {
+		at = max(at, l.At)
+	}
+	return []Event{{At: at, What: "effect doubled", Generation: e.Generation, Detail: e.Name}}
 }
 
 // operationText is what a fenced owner wanted, in words.

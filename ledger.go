@@ -144,6 +144,13 @@ func (j Job) BeginEffect(o Owner, e Effect, b Begin, now Time) (Begun, EffectWri
 	if e.Policy = b.Policy; e.Fingerprint == "" {
 		e.Fingerprint = b.Fingerprint
 	}
+	if e.Doubtful() {
+		if e.State, e.EndedAt, e.SettledBy = EffectIsOpen, 0, ""; e.Policy == PolicyChecked && e.Probed == o.Generation {
+			e.Used, e.Call = o.Generation, b.Call
+			w, err := j.askAbout(o, e, now) // the destination and the late owner contradict each other
+			return Begun{Decision: DecisionAsk, Key: e.Key, Reason: ReasonEffectOpen}, w, err
+		}
+	}
 	if e.State == EffectIsOpen {
 		return j.openEffect(o, e, b, now)
 	}
@@ -251,9 +258,10 @@ func (j Job) callEffect(o Owner, e Effect, b Begin, now Time) (Begun, EffectWrit
 	}
 	end := e.window(b, now)
 	missed := b.Policy == PolicyKeyed && (now >= end || b.Limit > 0 && until > end)
-	if e.State == EffectAbsent && (e.Round < 0 || b.NextKey || missed) {
+	if e.State == EffectAbsent && (e.Round < 0 || b.NextKey && e.SettledBy == "" || missed) {
 		// Nothing is behind the old key, and the destination may soon forget it
-		// or replay an error that it stored: a new one is as safe.
+		// or replay an error that it stored: a new one is as safe. What a person
+		// found absent keeps its key: should it be there after all, it is met.
 		e.Round, e.Calls, e.SafeUntil = e.Round+1, nil, 0
 		e.Key = EffectKey(j.ID, e.Name, e.Round)
 		end = now.Add(b.Window)

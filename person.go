@@ -40,14 +40,34 @@ func (j Job) revokeToCancel(event *Event, now Time) Change {
 // Revive sends a job that ended without success back to waiting: the same job,
 // its failures forgiven, its generation and history never.
 func (j Job) Revive(by By, now Time) (Change, error) {
+	if err := j.revivable(); err != nil {
+		return Change{}, err
+	}
+	if j.Happened {
+		return Change{}, j.refuse("is not safe to retry: its work happened, a person said; " +
+			"running again would do it again (--unsafe)")
+	}
+	return j.ReviveUnsafe(by, now)
+}
+
+// revivable refuses what no person sends back.
+func (j Job) revivable() error {
 	switch j.State {
 	case SetAside, Cancelled, Expired:
 	default:
-		return Change{}, j.refuse("is %s; only set aside, cancelled and expired jobs can be revived", j.State)
+		return j.refuse("is %s; only set aside, cancelled and expired jobs can be revived", j.State)
 	}
 	if j.OpenEffect != "" {
-		return Change{}, Fail(CodeEffectOpen, "job %s: effect %s is open; settle it first", j.ID,
+		return Fail(CodeEffectOpen, "job %s: effect %s is open; settle it first", j.ID,
 			quote(j.OpenEffect))
+	}
+	return nil
+}
+
+// ReviveUnsafe is Revive of a job whose work happened, as a person said, too.
+func (j Job) ReviveUnsafe(by By, now Time) (Change, error) {
+	if err := j.revivable(); err != nil {
+		return Change{}, err
 	}
 	event := &Event{At: now, What: "revived", Generation: j.Generation, Actor: by.Actor, Reason: by.Reason,
 		Detail: "was " + string(j.State)}

@@ -14,6 +14,10 @@ import (
 // repairBatch bounds the rows of one repairing transaction.
 const repairBatch = 200
 
+// decideEvery is the least time for a batch of a person's decision about many, so
+// that ten thousand jobs are moved in a second and workers hardly notice.
+const decideEvery = 20 * time.Millisecond
+
 // sessionsMax bounds the sessions of one. They are one a process; those that
 // are marked and not yet old enough must not hide the others.
 const sessionsMax = 10_000
@@ -65,7 +69,7 @@ func (b *Book) repair(ctx context.Context, doing string, q Finding, move decisio
 	total := 0
 	q.Limit = repairBatch
 	for {
-		found, moved := 0, 0
+		found, moved, begun := 0, 0, time.Now()
 		var after int64
 		rings := ringer{}
 		err := b.write(ctx, doing, func(tx Tx) error {
@@ -112,6 +116,9 @@ func (b *Book) repair(ctx context.Context, doing string, q Finding, move decisio
 			return total, nil
 		}
 		q.After = after
+		if q.What == FindMatching && !pause(ctx, decideEvery-time.Since(begun)) {
+			return total, ctx.Err()
+		}
 	}
 }
 

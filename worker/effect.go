@@ -153,7 +153,7 @@ func (e *effect) prepare() error {
 	most := e.engine.cfg.Lease / 2
 	if e.begin.Limit == 0 {
 		e.begin.Limit = most
-		if e.policy.policy == daybook.PolicyKeyed {
+		if e.policy.policy == daybook.PolicyKeyed && e.policy.window > 0 {
 			e.begin.Limit = min(most, e.policy.window)
 		}
 	}

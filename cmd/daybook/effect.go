@@ -46,6 +46,8 @@ func (a *app) effectListCommand() *cobra.Command {
 			state := string(e.State)
 			if e.Doubled {
 				state += ", doubled"
+			} else if len(e.Late) > 0 {
+				state += ", late word"
 			}
 			t.row(e.Job, e.Name, e.Policy, state, e.Generation, e.BegunAt, e.Key)
 		})
@@ -96,6 +98,7 @@ func (a *app) effectSettleCommand() *cobra.Command {
 			verdict.Result = json.RawMessage(result)
 		}
 		return a.onBook(cmd.Context(), func(ctx context.Context, book *daybook.Book) error {
+			a.showLate(ctx, book, id, args[1])
 			job, err := book.Settle(ctx, id, args[1], verdict, a.by(reason))
 			if err != nil {
 				return err
@@ -105,4 +108,19 @@ func (a *app) effectSettleCommand() *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// showLate tells whoever settles an effect what fenced owners said of it.
+func (a *app) showLate(ctx context.Context, book *daybook.Book, id daybook.ID, name string) {
+	page, err := book.Effects(ctx, daybook.EffectFilter{Job: id, Limit: daybook.ListMax})
+	if err != nil {
+		return // Settle says what is wrong
+	}
+	for _, e := range page.Items {
+		for _, l := range e.Late {
+			if e.Name == name {
+				a.note("generation %d said at %s, too late: %s", l.Generation, l.At, oneLine(string(l.Outcome)+" "+l.Said))
+			}
+		}
+	}
 }

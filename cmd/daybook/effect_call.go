@@ -143,7 +143,11 @@ func (a *app) effectFinishCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.show(ended, func(t *table) { t.row(end.Name, ended.State) }); err != nil {
+			state := string(ended.State)
+			if ended.Already {
+				state += " (already recorded)"
+			}
+			if err := a.show(ended, func(t *table) { t.row(end.Name, state) }); err != nil {
 				return err
 			}
 			if ended.Job != daybook.Running {

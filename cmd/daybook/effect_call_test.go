@@ -185,3 +185,74 @@ func testReviveReview(t *testing.T, c *cli) {
 		t.Errorf("got %+v, want unsafe for charge", why)
 	}
 }
+
+// TestEffectDoubtful: a person said that it didn't happen, and then its owner, too
+// late, that it did: nothing calls again before a person has looked.
+func TestEffectDoubtful(t *testing.T) { onEach(t, testEffectDoubtful) }
+
+func testEffectDoubtful(t *testing.T, c *cli) {
+	c.enqueue(1)
+	session, generation := c.claimJob(1, "--lease", "1m")
+	of := func(args ...string) []string {
+		return append(append([]string{"effect"}, args...), append([]string{"--job", id(1)}, owner(session, generation)...)...)
+	}
+	c.ok(of("begin", "charge", "--policy", "ask")...)
+	late := of("finish", "charge", "--outcome", "done", "--result", `"ch_1"`)
+	c.ok(append([]string{"fail", id(1), "--error", "no answer", "--permanent"}, owner(session, generation)...)...)
+	c.ok("effect", "settle", id(1), "charge", "--absent", "--stay", "--reason", "not in the dashboard")
+	c.want(statusRefused, late...)
+	var why daybook.Why
+	if c.json(statusDone, &why, "job", "why", id(1)); why.Safe == nil || why.Safe.Yes ||
+		!strings.Contains(why.Safe.Grounds, "said too late") {
+		t.Errorf("got %+v, want doubt", why.Safe)
+	}
+	if list := c.ok("effect", "list"); !strings.Contains(list, "absent, late word") {
+		t.Errorf("got %q, want the late word", list)
+	}
+	c.ok("job", "revive", id(1), "--reason", "go on")
+	session, generation = c.claimJob(1, "--lease", "1m")
+	c.want(statusRefused, of("begin", "charge", "--policy", "ask")...)
+	if j := c.state(1, daybook.SetAside); j.Reason != daybook.ReasonEffectOpen {
+		t.Errorf("set aside for %s, want effect_open", j.Reason)
+	}
+	said := c.want(statusDone, "effect", "settle", id(1), "charge", "--happened", "--result", `"ch_1"`)
+	if !strings.Contains(said.err, `too late: done "ch_1"`) {
+		t.Errorf("got %q, want what the late owner said", said.err)
+	}
+	c.state(1, daybook.Waiting)
+}
+
+// TestEffectKeptKey: what a person found absent is called with the same key while
+// its destination knows that, whatever the handler would like.
+func TestEffectKeptKey(t *testing.T) { onEach(t, testEffectKeptKey) }
+
+func testEffectKeptKey(t *testing.T, c *cli) {
+	c.enqueue(1)
+	session, generation := c.claimJob(1, "--lease", "1m")
+	of := func(args ...string) []string {
+		return append(append([]string{"effect"}, args...), append([]string{"--job", id(1)}, owner(session, generation)...)...)
+	}
+	begin := func() (b daybook.Begun) {
+		c.json(statusDone, &b, of("begin", "charge", "--policy", "keyed", "--window", "1h", "--next-key")...)
+		return b
+	}
+	first := begin()
+	c.ok(append([]string{"fail", id(1), "--error", "500", "--permanent"}, owner(session, generation)...)...)
+	c.ok("effect", "settle", id(1), "charge", "--absent", "--reason", "not found")
+	c.ok("job", "revive", id(1), "--reason", "again")
+	session, generation = c.claimJob(1, "--lease", "1m")
+	if b := begin(); b.Decision != daybook.DecisionCall || b.Key != first.Key {
+		t.Errorf("got %+v, want the key %s", b, first.Key)
+	}
+	c.ok(of("finish", "charge", "--outcome", "absent")...)
+	c.ok(append([]string{"fail", id(1), "--error", "declined", "--retry-in", "0s"}, owner(session, generation)...)...)
+	session, generation = c.claimJob(1, "--lease", "1m")
+	if b := begin(); b.Decision != daybook.DecisionCall || b.Key == first.Key {
+		t.Errorf("got %+v, want the next key", b)
+	}
+	c.ok(of("finish", "charge", "--outcome", "done", "--result", "1")...)
+	var end daybook.EffectEnded
+	if c.json(statusDone, &end, of("finish", "charge", "--outcome", "done", "--result", "2")...); !end.Already {
+		t.Errorf("got %+v, want already", end)
+	}
+}

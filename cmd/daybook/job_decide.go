@@ -46,6 +46,9 @@ func (a *app) jobCancelCommand() *cobra.Command {
 func (a *app) jobReviveCommand() *cobra.Command {
 	d := &decision{move: daybook.MoveRevive, doing: "revive", states: []daybook.State{daybook.SetAside}}
 	d.one = func(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (daybook.Job, error) {
+		if d.unsafe {
+			return book.ReviveUnsafe(ctx, id, by)
+		}
 		return book.Revive(ctx, id, by)
 	}
 	cmd := &cobra.Command{
@@ -54,7 +57,7 @@ func (a *app) jobReviveCommand() *cobra.Command {
 			"daybook job revive --queue mail --reason-code failures --dry-run"),
 	}
 	cmd.Flags().BoolVar(&d.unsafe, "unsafe", false,
-		"of what a filter found, revive also jobs whose work happened; never those with an open effect (default false)")
+		"revive also jobs whose work happened, as a person said; never those with an open effect (default false)")
 	return a.decisionCommand(cmd, d)
 }
 

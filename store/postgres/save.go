@@ -12,12 +12,17 @@ import (
 // Save carries out changes. Each statement names what the row must still be;
 // the count of changed rows tells when it isn't.
 func (t *tx) Save(_ context.Context, changes []daybook.Change) error {
+	var revived []daybook.Change
 	for _, c := range changes {
 		queue, err := t.makeQueue(c.Now.Queue)
 		if err != nil {
 			return err
 		}
 		t.count(c.Now.Queue, c.Delta(), c.Eligible(t.Now()))
+		if c.Move == daybook.MoveRevive && len(changes) > 1 {
+			revived = append(revived, c)
+			continue
+		}
 		if c.Was.State == "" {
 			err = t.saveArrival(c, queue)
 		} else {
@@ -26,6 +31,9 @@ func (t *tx) Save(_ context.Context, changes []daybook.Change) error {
 		if err != nil {
 			return err
 		}
+	}
+	if len(revived) > 0 {
+		t.saveRevived(revived)
 	}
 	return t.flush()
 }

@@ -62,6 +62,7 @@ type model struct {
 	jobs        map[daybook.ID]daybook.Job
 	attempts    map[daybook.ID][]daybook.Attempt
 	effects     map[daybook.ID]map[string]daybook.Effect
+	evidence    map[daybook.ID]map[string][]daybook.Late // by effect, what came too late
 	refusals    map[daybook.ID]map[refusalKey]bool
 	keys        map[string]keyRow
 	sessions    map[daybook.ID]daybook.Session
@@ -100,7 +101,8 @@ type grantRow struct {
 
 func newModel(w *world) *model {
 	return &model{w: w, jobs: map[daybook.ID]daybook.Job{}, attempts: map[daybook.ID][]daybook.Attempt{},
-		effects: map[daybook.ID]map[string]daybook.Effect{}, refusals: map[daybook.ID]map[refusalKey]bool{},
+		effects: map[daybook.ID]map[string]daybook.Effect{}, evidence: map[daybook.ID]map[string][]daybook.Late{},
+		refusals: map[daybook.ID]map[refusalKey]bool{},
 		keys:     map[string]keyRow{},
 		sessions: map[daybook.ID]daybook.Session{}, calls: map[daybook.ID]callRow{}, paused: map[string]bool{},
 		counts: map[string]daybook.Counts{}}
@@ -117,15 +119,15 @@ func (m *model) apply(c daybook.Change) {
 		m.keepEffect(*c.Effect)
 	}
 	if c.Attempt != nil {
-		m.attempts[j.ID] = append(folded(m.attempts[j.ID], *c.Attempt), *c.Attempt)
+		m.attempts[j.ID] = append(folded(m.attempts[j.ID], *c.Attempt, c.Was.Ledger), *c.Attempt)
 	}
 }
 
 // folded joins the two newest attempts before a release is added, as a store
-// does, so that the newest stays unfolded.
-func folded(list []daybook.Attempt, next daybook.Attempt) []daybook.Attempt {
+// does, so that the newest stays unfolded; not those of a job with a ledger.
+func folded(list []daybook.Attempt, next daybook.Attempt, ledger bool) []daybook.Attempt {
 	n := len(list)
-	if next.Outcome != daybook.OutcomeReleased || n < 2 {
+	if next.Outcome != daybook.OutcomeReleased || n < 2 || ledger {
 		return list
 	}
 	if both, ok := list[n-1].Fold(list[n-2]); ok {

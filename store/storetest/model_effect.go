@@ -1,10 +1,12 @@
 package storetest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -31,6 +33,7 @@ func (m *model) keepEffect(e daybook.Effect) {
 		}
 		j.Ledger = j.Ledger || name != daybook.HandlerEffect
 	}
+	j.Happened = m.effects[e.Job][daybook.HandlerEffect].State == daybook.EffectDone
 	m.jobs[e.Job] = j
 }
 
@@ -38,7 +41,7 @@ func (m *model) keepEffect(e daybook.Effect) {
 func (m *model) write(job daybook.ID, w daybook.EffectWrite) {
 	if e := w.Effect; e.Name != "" {
 		was := m.effects[job][e.Name]
-		e.Calls, e.Late = slices.Clone(was.Calls), was.Late
+		e.Calls, e.Late = slices.Clone(was.Calls), m.evidence[job][e.Name]
 		if w.Called {
 			e.Calls = append(e.Calls, daybook.EffectCall{Generation: e.Generation, Round: e.Round, At: e.BegunAt})
 			slices.SortFunc(e.Calls, func(a, b daybook.EffectCall) int { return int(a.Generation - b.Generation) })
@@ -173,20 +176,23 @@ func (m *model) late(id daybook.ID, o daybook.Owner, operation string, l daybook
 	known := m.refusals[id][key]
 	m.refusals[id][key] = true
 	l.Generation, l.At = o.Generation, m.w.clock.time()
-	for name, e := range m.effects[id] {
-		if operation != "effect_finish:"+name {
-			continue
-		}
-		if !known {
-			e.Late = append(slices.Clone(e.Late), l)
-			slices.SortFunc(e.Late, func(a, b daybook.Late) int {
-				if a.At != b.At {
-					return int(a.At - b.At)
-				}
-				return int(a.Generation - b.Generation)
-			})
-			m.effects[id][name] = e
-		}
+	name, finish := strings.CutPrefix(operation, "effect_finish:")
+	if !finish {
+		return
+	}
+	if m.evidence[id] == nil {
+		m.evidence[id] = map[string][]daybook.Late{}
+	}
+	if !known { // also of an effect that nobody began yet
+		all := append(slices.Clone(m.evidence[id][name]), l)
+		slices.SortFunc(all, func(a, b daybook.Late) int {
+			return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Generation, b.Generation))
+		})
+		m.evidence[id][name] = all
+	}
+	if e, there := m.effects[id][name]; there {
+		e.Late = m.evidence[id][name]
+		m.effects[id][name] = e
 		if l.Outcome == daybook.OutcomeDone {
 			m.write(id, e.Evidence(l, m.w.clock.time()))
 		}

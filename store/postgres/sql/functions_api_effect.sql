@@ -71,6 +71,7 @@ DECLARE
     lease    bigint := (SELECT s.expires_at FROM daybook.session s WHERE s.n = own.session);
     repeated boolean := false;
     settled  bigint;
+    contradicted boolean := false; -- by the destination itself
     e        daybook.effect;
 BEGIN
     SELECT x.* INTO e FROM daybook.effect x WHERE x.seq = job.seq AND x.name = p_name;
@@ -127,10 +128,16 @@ BEGIN
     e.call := p_call;
     e.used := p_generation;
     settled := e.call_until + coalesce(e.quiet, 0);
+    IF daybook.doubtful(e) THEN
+        e.state := 'open';
+        e.ended_at := NULL;
+        e.settled_by := NULL;
+        contradicted := coalesce(e.probed = p_generation, false);
+    END IF;
     decision := CASE WHEN e.state = 'absent' OR p_policy = 'repeatable'
             OR p_policy = 'keyed' AND now_at + p_limit <= daybook.window_end(e, p_win, now_at)
                 AND now_at < daybook.window_end(e, p_win, now_at) THEN 'call'
-        WHEN p_policy <> 'checked' THEN 'ask' WHEN now_at < settled THEN 'wait' ELSE 'probe' END;
+        WHEN p_policy <> 'checked' OR contradicted THEN 'ask' WHEN now_at < settled THEN 'wait' ELSE 'probe' END;
     CASE decision
     WHEN 'call' THEN
         SELECT l.key, l.until INTO key, call_until
@@ -172,9 +179,10 @@ BEGIN
             USING ERRCODE = 'OB003';
     END IF;
     missed := e.policy = 'keyed' AND (now_at >= known_until OR call_limit > 0 AND until > known_until);
-    IF e.state = 'absent' AND (e.round < 0 OR next_key OR missed) THEN
+    IF e.state = 'absent' AND (e.round < 0 OR next_key AND e.settled_by IS NULL OR missed) THEN
         -- Nothing is behind the old key, and the destination may soon forget it
-        -- or replay an error that it stored: a new one is as safe.
+        -- or replay an error that it stored: a new one is as safe. What a person
+        -- found absent keeps its key: should it be there after all, it is met.
         e.round := e.round + 1;
         e.key := daybook.effect_key(p_id, e.name, e.round);
         known_until := now_at + win;
@@ -328,6 +336,18 @@ CREATE OR REPLACE VIEW daybook.late_evidence AS
 SELECT r.seq, substr(r.operation, 15) AS name, r.generation, r.at, split_part(r.said, ' ', 1) AS outcome,
     nullif(substr(r.said, length(split_part(r.said, ' ', 1)) + 2), '') AS said
 FROM daybook.refusal r WHERE r.operation LIKE 'effect\_finish:%';
+
+-- Whether the effect is recorded absent and somebody's call, who said so too late,
+-- happened all the same; a person who settled it before could not know.
+CREATE OR REPLACE FUNCTION daybook.doubtful(e daybook.effect) RETURNS boolean
+LANGUAGE plpgsql STABLE SET enable_seqscan = off
+AS $$
+BEGIN
+    RETURN e.state = 'absent' AND EXISTS (SELECT FROM daybook.late_evidence v JOIN daybook.effect_call c
+            ON c.seq = v.seq AND c.name = v.name AND c.generation = v.generation
+        WHERE v.seq = e.seq AND v.name = e.name AND v.outcome = 'done'
+            AND (e.settled_by IS NULL OR v.at > e.ended_at));
+END $$;
 
 -- Whether the effect must be taken to have happened twice: by the call that
 -- counts, where it is done, and by each of another generation that said so too
