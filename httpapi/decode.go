@@ -1,0 +1,224 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/daybookdev/daybook"
+)
+
+// decode reads a body into a value, strictly: unknown fields, fields given twice
+// and values of another type are refused by their place. Go's own decoder takes
+// "Queue" for "queue" and the last of two; its errors don't say where in a list.
+// Raw documents inside stay byte for byte.
+func decode(doc []byte, to any) *Problem {
+	if !utf8.Valid(doc) {
+		return problem(daybook.CodeMalformed, "the body is not UTF-8")
+	}
+	d := decoder{json.NewDecoder(bytes.NewReader(doc))}
+	if p := d.value(reflect.ValueOf(to).Elem(), "#"); p != nil {
+		return p
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return problem(daybook.CodeMalformed, "the body has something behind its JSON document")
+	}
+	return nil
+}
+
+type decoder struct{ *json.Decoder }
+
+// broken is a body that is no JSON.
+func (d decoder) broken() *Problem {
+	return problem(daybook.CodeMalformed,
+		"the body is not JSON, at byte "+strconv.FormatInt(d.InputOffset(), 10)+" or behind it")
+}
+
+var (
+	rawType  = reflect.TypeFor[json.RawMessage]()
+	textType = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+func (d decoder) value(v reflect.Value, at string) *Problem {
+	t := v.Type()
+	switch {
+	case t == rawType || reflect.PointerTo(t).Implements(textType):
+	case t.Kind() == reflect.Struct:
+		return d.object(v, at)
+	case t.Kind() == reflect.Slice:
+		return d.list(v, at)
+	}
+	var raw json.RawMessage
+	if d.Decode(&raw) != nil {
+		return d.broken()
+	}
+	err := json.Unmarshal(raw, v.Addr().Interface())
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*daybook.Error](err); ok {
+		text, _ := clean(e)
+		return problem(daybook.CodeInvalid, field(at)+text).at(at)
+	}
+	return wrongType(t, raw, at)
+}
+
+// field is a place's last name, before what is said of it.
+func field(at string) string {
+	name := at[strings.LastIndexByte(at, '/')+1:]
+	if name == "#" {
+		return "the body "
+	}
+	return name + ": "
+}
+
+func wrongType(t reflect.Type, raw json.RawMessage, at string) *Problem {
+	wants := "another value"
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[daybook.ID]():
+		wants = "a UUID as a string"
+	case t.Kind() == reflect.String:
+		wants = "a string"
+	case t.Kind() == reflect.Bool:
+		wants = "true or false"
+	case t.Kind() == reflect.Float64:
+		wants = "a number"
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
+		wants = "a whole number"
+	case t.Kind() == reflect.Slice:
+		wants = "a list"
+	case t.Kind() == reflect.Struct:
+		wants = "a JSON object"
+	}
+	text := "wants " + wants + ", got " + kindOf(raw)
+	return problem(daybook.CodeInvalid, field(at)+text).at(at)
+}
+
+// kindOf says what sort of value a document is.
+func kindOf(raw []byte) string {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return "nothing"
+	}
+	switch raw[0] {
+	case '{':
+		return "a JSON object"
+	case '[':
+		return "a list"
+	case '"':
+		return "another string"
+	case 't', 'f':
+		return "true or false"
+	case 'n':
+		return "null"
+	}
+	return "another number"
+}
+
+func (d decoder) object(v reflect.Value, at string) *Problem {
+	if null, p := d.open('{', v.Type(), at); null || p != nil {
+		return p
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		token, err := d.Token()
+		name, ok := token.(string)
+		if err != nil || !ok {
+			return d.broken()
+		}
+		f, known := fieldOf(v, name)
+		switch {
+		case !known && daybook.CheckName("", name) == nil:
+			return problem(daybook.CodeInvalid, name+" is not a field here").at(at + "/" + name)
+		case !known:
+			return problem(daybook.CodeInvalid, "there is a field that is none here").at(at)
+		case seen[name]:
+			return problem(daybook.CodeInvalid, name+" is given twice").at(at + "/" + name)
+		}
+		seen[name] = true
+		if p := d.value(f, at+"/"+name); p != nil {
+			return p
+		}
+	}
+	return d.shut()
+}
+
+func (d decoder) list(v reflect.Value, at string) *Problem {
+	if null, p := d.open('[', v.Type(), at); null || p != nil {
+		return p
+	}
+	v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list isn't none
+	for n := 0; d.More(); n++ {
+		if n == daybook.BatchMax {
+			return problem(daybook.CodeTooLarge,
+				field(at)+"at most "+strconv.Itoa(daybook.BatchMax)+" in one list, got more").at(at)
+		}
+		v.Grow(1)
+		v.SetLen(n + 1)
+		v.Index(n).SetZero()
+		if p := d.value(v.Index(n), at+"/"+strconv.Itoa(n)); p != nil {
+			return p
+		}
+	}
+	return d.shut()
+}
+
+// open reads the first token of an object or list. Null is none.
+func (d decoder) open(wants json.Delim, t reflect.Type, at string) (null bool, p *Problem) {
+	token, err := d.Token()
+	if err != nil {
+		return false, d.broken()
+	}
+	got := "0"
+	switch token := token.(type) {
+	case nil:
+		if at != "#" {
+			return true, nil
+		}
+		got = "n"
+	case json.Delim:
+		if token == wants {
+			return false, nil
+		}
+		got = token.String()
+	case string:
+		got = `"`
+	case bool:
+		got = "t"
+	}
+	return false, wrongType(t, []byte(got), at)
+}
+
+func (d decoder) shut() *Problem {
+	if _, err := d.Token(); err != nil {
+		return d.broken()
+	}
+	return nil
+}
+
+// fieldOf finds a struct's field by its name in JSON, exactly.
+func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
+	t := v.Type()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		own, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && own == "":
+			if inner, ok := fieldOf(v.Field(i), name); ok {
+				return inner, true
+			}
+		case own == name && own != "-":
+			return v.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
+}

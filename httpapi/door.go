@@ -1,0 +1,151 @@
+package httpapi
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// doors decide who comes in.
+type doors struct {
+	book     *daybook.Book
+	loopback bool
+
+	mu     sync.Mutex
+	tokens daybook.Tokens
+	read   time.Time // when they were read
+}
+
+// tokensEvery is how long the book's tokens are believed: a revoked one is let
+// in no longer than this.
+const tokensEvery = 2 * time.Second
+
+// local is who does what is done without a token, on this machine.
+const local = "local"
+
+// from refuses what comes from another site's page, whoever's token it brings.
+// Browsers say where a request is from; programs say nothing, and may pass.
+func (d *doors) from(r *http.Request) *Problem {
+	if d.loopback && !thisMachine(r.Host) {
+		return problem(codeForbidden, "the server takes calls for localhost only; see daybook serve --help")
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" {
+		return problem(codeForbidden, "calls from other sites' pages are refused")
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	if u, err := url.Parse(origin); err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+		return problem(codeForbidden, "calls from other sites' pages are refused: Origin isn't this server")
+	}
+	return nil
+}
+
+// thisMachine reports whether a Host header names this machine: a page that made
+// its own name point here (DNS rebinding) doesn't.
+func thisMachine(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if strings.EqualFold(strings.TrimSuffix(name, "."), "localhost") {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
+
+// open lets a call in by its token, where the route asks for one.
+func (d *doors) open(c *call) *Problem {
+	c.actor = local
+	if c.route.scope == "" {
+		return nil
+	}
+	tokens, err := d.current(c.ctx())
+	if err != nil {
+		return problemOf(err, "")
+	}
+	given := c.r.Header.Values("Authorization")
+	if len(given) == 0 {
+		if d.loopback && len(tokens.List()) == 0 {
+			return nil
+		}
+		return problem(codeUnauthorized, "a token is wanted: Authorization: Bearer TOKEN (daybook token create)")
+	}
+	scheme, secret, _ := strings.Cut(given[0], " ")
+	token, found := tokens.Find(strings.TrimSpace(secret))
+	switch {
+	case len(given) > 1 || !strings.EqualFold(scheme, "Bearer") || !found:
+		return problem(codeUnauthorized, "the token is not known, expired or revoked")
+	case !token.Allows(c.route.scope):
+		return problem(codeForbidden, "this call wants a token with scope "+string(c.route.scope))
+	}
+	c.token, c.actor = token.Name, token.Name
+	return nil
+}
+
+// current are the book's tokens as of a moment ago.
+func (d *doors) current(ctx context.Context) (daybook.Tokens, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.read.IsZero() && time.Since(d.read) < tokensEvery {
+		return d.tokens, nil
+	}
+	// Others wait for this look too, so it doesn't end with the call that began it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	asked := time.Now()
+	tokens, err := d.book.Tokens(ctx)
+	if err != nil {
+		return daybook.Tokens{}, err
+	}
+	d.tokens, d.read = tokens, asked
+	return tokens, nil
+}
+
+// rates bound how often each token calls.
+type rates struct {
+	each float64 // a second; 0 is no bound
+
+	mu  sync.Mutex
+	had map[string]*bucket
+}
+
+// bucket is what a token may still call at once.
+type bucket struct {
+	left float64
+	at   time.Time
+}
+
+// take counts a call of a token.
+func (r *rates) take(c *call) *Problem {
+	if r.each <= 0 || c.token == "" {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	b := r.had[c.token]
+	if b == nil {
+		if r.had == nil {
+			r.had = map[string]*bucket{}
+		}
+		b = &bucket{left: 2 * r.each, at: now}
+		r.had[c.token] = b
+	}
+	b.left = min(2*r.each, b.left+r.each*now.Sub(b.at).Seconds())
+	b.at = now
+	if b.left < 1 {
+		return problem(codeRateLimited, "this token calls too often; wait, and send more in one call")
+	}
+	b.left--
+	return nil
+}

@@ -1,0 +1,192 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// Owner names the claim that an owner's write belongs to.
+type Owner struct {
+	Session    daybook.ID `json:"session"`
+	Generation int64      `json:"generation"`
+}
+
+func (o Owner) owner() (daybook.Owner, error) {
+	switch {
+	case o.Session.IsZero():
+		return daybook.Owner{}, daybook.Invalid("session", "is missing; give the session that claimed the job")
+	case o.Generation < 1:
+		return daybook.Owner{}, daybook.Invalid("generation", "wants the claim's generation, 1 or more")
+	}
+	return daybook.Owner{Session: o.Session, Generation: o.Generation}, nil
+}
+
+// owned reads whose write it is.
+func (c *call) owned(o Owner) (id daybook.ID, owner daybook.Owner, err error) {
+	if id, err = c.id("id"); err != nil {
+		return id, owner, err
+	}
+	owner, err = o.owner()
+	return id, owner, err
+}
+
+// Ended says what became of an outcome.
+type Ended struct {
+	ID      daybook.ID    `json:"id"`
+	State   daybook.State `json:"state" doc:"of the job now"`
+	Already bool          `json:"already" doc:"it was recorded before: what was said first stays"`
+}
+
+func ended(a daybook.Answer, err error) (Ended, error) { return Ended{a.Job, a.State, a.Already}, err }
+
+// CompleteBody ends an attempt well.
+type CompleteBody struct {
+	Owner
+	Result json.RawMessage `json:"result,omitempty" doc:"any JSON document, at most 1 MiB"`
+}
+
+func (s *Server) complete(c *call, in CompleteBody) (Ended, error) {
+	id, owner, err := c.owned(in.Owner)
+	if err != nil {
+		return Ended{}, err
+	}
+	return ended(s.book.Complete(c.ctx(), id, owner, in.Result))
+}
+
+// FailBody ends an attempt that failed.
+type FailBody struct {
+	Owner
+	Error          string   `json:"error" doc:"what went wrong; past 16 KiB it is cut and marked"`
+	ErrorKind      string   `json:"error_kind,omitempty" doc:"a class of errors, like a type's name"`
+	Trace          string   `json:"trace,omitempty" doc:"where it happened; past 16 KiB it is cut and marked"`
+	Permanent      bool     `json:"permanent,omitempty" doc:"trying again is useless: set aside"`
+	RetryInSeconds *float64 `json:"retry_in_seconds,omitempty" doc:"try again after this; a growing pause without"`
+}
+
+func (b FailBody) retryIn() (*time.Duration, error) {
+	if b.RetryInSeconds == nil {
+		return nil, nil
+	}
+	d, err := daybook.Seconds("retry_in_seconds", *b.RetryInSeconds)
+	return &d, err
+}
+
+func (s *Server) fail(c *call, in FailBody) (Ended, error) {
+	id, owner, err := c.owned(in.Owner)
+	if err != nil {
+		return Ended{}, err
+	}
+	retryIn, err := in.retryIn()
+	if err != nil {
+		return Ended{}, err
+	}
+	f := daybook.Failure{Problem: daybook.NewProblem(in.Error, in.ErrorKind, in.Trace), Permanent: in.Permanent}
+	return ended(s.book.Fail(c.ctx(), id, owner, f, retryIn))
+}
+
+// ReleaseBody gives a claim back.
+type ReleaseBody struct {
+	Owner
+	InSeconds *float64 `json:"in_seconds,omitempty" doc:"not before so much later; now without"`
+}
+
+func (s *Server) release(c *call, in ReleaseBody) (Ended, error) {
+	id, owner, err := c.owned(in.Owner)
+	if err != nil {
+		return Ended{}, err
+	}
+	d, err := seconds("in_seconds", in.InSeconds)
+	if err != nil {
+		return Ended{}, err
+	}
+	return ended(s.book.Release(c.ctx(), id, owner, d))
+}
+
+// ProgressBody says how far an attempt is.
+type ProgressBody struct {
+	Owner
+	Progress json.RawMessage `json:"progress" doc:"any JSON document, at most 4 KiB; it replaces the one before"`
+}
+
+func (s *Server) progress(c *call, in ProgressBody) (none, error) {
+	id, owner, err := c.owned(in.Owner)
+	if err != nil {
+		return none{}, err
+	}
+	if len(in.Progress) == 0 {
+		return none{}, daybook.Invalid("progress", "is missing; it wants a JSON document")
+	}
+	return none{}, s.book.Progress(c.ctx(), id, owner, in.Progress)
+}
+
+// OutcomeRow is how one attempt of a batch ended.
+type OutcomeRow struct {
+	ID daybook.ID `json:"id"`
+	FailBody
+	Outcome   daybook.OutcomeKind `json:"outcome" enum:"succeeded,failed,released"`
+	Result    json.RawMessage     `json:"result,omitempty" doc:"of succeeded"`
+	InSeconds *float64            `json:"in_seconds,omitempty" doc:"of released"`
+}
+
+// OutcomeAnswer says what became of one row.
+type OutcomeAnswer struct {
+	ID      daybook.ID    `json:"id"`
+	State   daybook.State `json:"state,omitempty"`
+	Already bool          `json:"already"`
+	Code    daybook.Code  `json:"code,omitempty" doc:"why it was refused; without, it is recorded"`
+	Detail  string        `json:"detail,omitempty"`
+}
+
+func (b OutcomeRow) outcome() (o daybook.Outcome, err error) {
+	if b.ID.IsZero() {
+		return o, daybook.Invalid("id", "is missing; name the job")
+	}
+	o = daybook.Outcome{Job: b.ID, Kind: b.Outcome, Result: b.Result, Permanent: b.Permanent}
+	if o.Owner, err = b.owner(); err != nil {
+		return o, err
+	}
+	if o.RetryIn, err = b.retryIn(); err != nil {
+		return o, err
+	}
+	if b.Outcome == daybook.OutcomeFailed {
+		o.Problem = daybook.NewProblem(b.Error, b.ErrorKind, b.Trace)
+	}
+	o.In, err = seconds("in_seconds", b.InSeconds)
+	return o, err
+}
+
+// outcomes records a batch. A row that can't be meant is answered like one that
+// is refused: the others' work is done and must be recorded.
+func (s *Server) outcomes(c *call, in []OutcomeRow) ([]OutcomeAnswer, error) {
+	answers := make([]OutcomeAnswer, len(in))
+	refused := func(i int, err error) {
+		p := problemOf(err, "")
+		answers[i].Code, answers[i].Detail = p.Code, p.Detail
+	}
+	var good []daybook.Outcome
+	var places []int
+	for i, row := range in {
+		answers[i].ID = row.ID
+		o, err := row.outcome()
+		if err != nil {
+			refused(i, err)
+			continue
+		}
+		good, places = append(good, o), append(places, i)
+	}
+	got, err := s.book.Finish(c.ctx(), good)
+	if err != nil {
+		return nil, err
+	}
+	for n, a := range got {
+		i := places[n]
+		if a.Err != nil {
+			refused(i, a.Err)
+			continue
+		}
+		answers[i].State, answers[i].Already = a.State, a.Already
+	}
+	return answers, nil
+}
