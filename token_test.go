@@ -56,7 +56,8 @@ func TestTokens(t *testing.T) {
 	if _, found := find(secret); found {
 		t.Error("a revoked token was let in")
 	}
-	if again, err := book.RevokeToken(t.Context(), "ci", daybook.By{Actor: "bob"}); err != nil || again.RevokedBy != "ada" {
+	again, err := book.RevokeToken(t.Context(), "ci", daybook.By{Actor: "bob"})
+	if err != nil || again.RevokedBy != "ada" {
 		t.Errorf("revoked again: %+v, %v", again, err)
 	}
 	if _, err := book.RevokeToken(t.Context(), "nobody", by); !errors.Is(err, daybook.ErrNotFound) {
@@ -79,7 +80,8 @@ func TestTokensMadeAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for _, name := range strings.Split("abcdefgh", "") {
 		all.Go(func() {
-			_, _, err := book.CreateToken(t.Context(), daybook.TokenRequest{Name: name, Scopes: daybook.TokenScopes}, daybook.By{})
+			r := daybook.TokenRequest{Name: name, Scopes: daybook.TokenScopes}
+			_, _, err := book.CreateToken(t.Context(), r, daybook.By{})
 			if err != nil {
 				t.Error(err)
 			}

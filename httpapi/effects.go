@@ -30,10 +30,10 @@ func (s *Server) effects(c *call) (EffectPage, error) {
 // BeginBody asks the ledger's leave to do something outside.
 type BeginBody struct {
 	Owner
-	Policy        daybook.Policy `json:"policy" enum:"keyed,checked,repeatable,ask" doc:"what an open effect means later"`
+	Policy        daybook.Policy `json:"policy" enum:"keyed,checked,repeatable,ask" doc:"what an open one means later"`
 	WindowSeconds *float64       `json:"window_seconds,omitempty" doc:"keyed: how long the destination knows a key"`
 	QuietSeconds  *float64       `json:"quiet_seconds,omitempty" doc:"checked: how late a call's trace may come"`
-	CallSeconds   *float64       `json:"call_seconds,omitempty" doc:"the call is given up by then; what the lease has left, without"`
+	CallSeconds   *float64       `json:"call_seconds,omitempty" doc:"the call is given up by then; else the lease's end"`
 	Fingerprint   string         `json:"fingerprint,omitempty" doc:"of the input; another one later sets the job aside"`
 	NextKey       bool           `json:"next_key,omitempty" doc:"call with a new key after the call before was absent"`
 	Call          daybook.ID     `json:"call,omitzero" doc:"repeating a begin by it gives the same answer"`
@@ -82,7 +82,7 @@ func (s *Server) finish(c *call, in FinishBody) (daybook.EffectEnded, error) {
 
 // SettleBody says what an open effect did.
 type SettleBody struct {
-	Generation int64           `json:"generation,omitempty" minimum:"1" doc:"of the begin that is judged; the newest, without"`
+	Generation int64           `json:"generation,omitempty" minimum:"1" doc:"of the begin that is judged; else the newest"`
 	Outcome    string          `json:"outcome" enum:"happened,absent"`
 	Result     json.RawMessage `json:"result,omitempty" doc:"of happened: any JSON document, at most 1 MiB"`
 	Stay       bool            `json:"stay,omitempty" doc:"leave the job set aside"`

@@ -76,6 +76,14 @@ func errText(err error) string {
 	return "can't be"
 }
 
+// fieldIn is the field that an error of the book blames.
+func fieldIn(err error) string {
+	if e, ok := errors.AsType[*daybook.Error](err); ok {
+		return e.Field
+	}
+	return ""
+}
+
 // unquote reads a whole string of RFC 8941.
 func unquote(s string) (string, bool) {
 	var b strings.Builder
@@ -112,6 +120,9 @@ func (s *Server) enqueue(c *call) (daybook.Receipt, error) {
 		request.Key = key
 	}
 	receipt, err := s.enqueueBeside(c, request)
+	if key != "" && daybook.CodeOf(err) == daybook.CodeKeyConflict && fieldIn(err) == "key" {
+		err = problem(daybook.CodeKeyConflict, keyHeader+": "+errText(err)).parameter(keyHeader)
+	}
 	if err != nil {
 		return receipt, err
 	}
@@ -325,7 +336,8 @@ func (s *Server) bulk(c *call, in BulkBody, move daybook.Move, states ...daybook
 	return out, nil
 }
 
-func (s *Server) bulkOf(c *call, in BulkBody, move daybook.Move, f daybook.Filter, by daybook.By, out *BulkAnswer) error {
+func (s *Server) bulkOf(c *call, in BulkBody, move daybook.Move, f daybook.Filter, by daybook.By,
+	out *BulkAnswer) error {
 	if move == daybook.MoveRevive {
 		review, err := s.book.Review(c.ctx(), f)
 		if err != nil {

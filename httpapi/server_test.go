@@ -38,7 +38,9 @@ func worldOn(t *testing.T, book *daybook.Book, change ...func(*Options)) *world 
 	t.Helper()
 	w := &world{T: t, book: book, log: &bytes.Buffer{}}
 	o := Options{Loopback: true, Log: slog.New(slog.NewTextHandler(w.log, nil)),
-		Check: func(ctx context.Context, full bool) (any, error) { return check.Run(ctx, book, check.Options{Full: full}) }}
+		Check: func(ctx context.Context, full bool) (any, error) {
+			return check.Run(ctx, book, check.Options{Full: full})
+		}}
 	for _, c := range change {
 		c(&o)
 	}
@@ -154,7 +156,8 @@ func testCalls(w *world) {
 		w.enqueue(n, "")
 	}
 	j := func(n int, rest string) string { return "/v1/jobs/" + id(n) + rest }
-	w.want(200, "POST", "/v1/jobs/batch", `[{"queue":"q","kind":"k"},{"queue":"q","kind":"k","key":"b"}]`, `"replayed":false`)
+	w.want(200, "POST", "/v1/jobs/batch", `[{"queue":"q","kind":"k"},{"queue":"q","kind":"k","key":"b"}]`,
+		`"replayed":false`)
 	w.want(200, "GET", "/v1/jobs?queue=mail&limit=2&state=waiting", "", id(1), id(2), `"cursor":"`)
 	w.want(200, "GET", j(1, ""), "", `"state":"waiting"`, `"args":{}`)
 	w.want(200, "GET", j(1, "/timeline"), "", `{"events":[{`, `"accepted"`)
@@ -194,7 +197,8 @@ func testCalls(w *world) {
 	w.want(204, "POST", "/v1/sessions/"+session+"/end", "")
 	w.want(409, "POST", "/v1/sessions/"+session+"/renew", "", `"code":"fenced"`)
 
-	w.want(200, "POST", j(4, "/fail"), w.claimed(4)+`,"error":"no \u0000 such","retry_in_seconds":60}`, `"state":"waiting"`)
+	w.want(200, "POST", j(4, "/fail"), w.claimed(4)+`,"error":"no \u0000 such","retry_in_seconds":60}`,
+		`"state":"waiting"`)
 	w.want(200, "POST", j(5, "/fail"), w.claimed(5)+`,"error":"x","permanent":true}`, `"state":"set_aside"`)
 	w.want(200, "POST", j(6, "/release"), w.claimed(6)+`}`, `"state":"waiting"`)
 	testEffectCalls(w, j)
@@ -266,7 +270,8 @@ func TestDescription(t *testing.T) {
 			t.Errorf("the page has %s in it", outside)
 		}
 	}
-	if csp := docs.header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; style-src 'sha256-") {
+	csp := docs.header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(csp, "default-src 'none'; style-src 'sha256-") {
 		t.Errorf("the page's Content-Security-Policy is %q", csp)
 	}
 }
@@ -275,11 +280,14 @@ func TestDescription(t *testing.T) {
 // need.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.After(30 * time.Second)
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
 	for !holds() {
-		if time.Now().After(deadline) {
+		select {
+		case <-again.C:
+		case <-deadline:
 			t.Fatalf("%s: not within 30s", what)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }

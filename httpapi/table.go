@@ -87,7 +87,8 @@ func (s *Server) jobRoutes() []route {
 			shows("", `{"jobs":[`+egWaiting+`],"cursor":""}`),
 		get("/v1/jobs/{id}", "getJob", "Show one job", s.job).shows("", egWaiting),
 		get("/v1/jobs/{id}/timeline", "getTimeline", "List all that happened to a job", s.timeline).
-			shows("", `{"events":[{"at":"2026-12-24T18:00:00.000000Z","what":"accepted","detail":"queue mail, kind welcome"}]}`),
+			shows("", `{"events":[{"at":"2026-12-24T18:00:00.000000Z","what":"accepted",`+
+				`"detail":"queue mail, kind welcome"}]}`),
 		get("/v1/jobs/{id}/why", "whyJob", "Say why a job stands where it stands", s.why).
 			shows("", `{"id":"`+egID+`","state":"waiting","because":"ready","since":"2026-12-24T18:00:00.000000Z",`+
 				`"sentence":"ready since 2026-12-24T18:00:00.000000Z; a worker will claim it"}`),
@@ -118,8 +119,8 @@ func (s *Server) claimRoutes() []route {
 		shows(`{"queues":["mail"],"worker":"mailer-1","limit":10,"lease_seconds":30,"wait_seconds":20}`, egClaims)
 	one := post(daybook.ScopeWork, "/v1/jobs/{id}/claim", "claimJob", "Claim the job that a message named", s.claimJob).
 		most(1<<20).shows(`{"worker":"mailer-1"}`, egClaims)
-	key := []param{{name: keyHeader, kind: "string", about: "the same call with the same key gives the same claims again, " +
-		"as long as the session owns them"}}
+	key := []param{{name: keyHeader, kind: "string", about: "the same call with the same key gives the same claims " +
+		"again, as long as the session owns them"}}
 	claim.header, one.header = key, key
 	return []route{claim, one,
 		post(daybook.ScopeWork, "/v1/sessions/{session}/renew", "renew", "Extend a session's lease for all it claimed",

@@ -62,8 +62,8 @@ func (a *app) settle(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	root, work := cmd.Root().PersistentFlags(), a.workFlags(cmd)
-	if err := conf.check(root, work); err != nil {
+	root := cmd.Root().PersistentFlags()
+	if err := conf.check(root, flagsOf(cmd, "work"), flagsOf(cmd, "serve")); err != nil {
 		return err
 	}
 	a.flags.kinds, a.flags.schemaGiven = conf.kinds, root.Changed("schema")
@@ -74,8 +74,13 @@ func (a *app) settle(cmd *cobra.Command) error {
 		}
 	})
 	fail = errors.Join(fail, conf.global.apply(root, ""))
-	if cmd.Name() == "work" && cmd.Parent() == cmd.Root() {
-		fail = errors.Join(fail, conf.work.apply(cmd.Flags(), "work."))
+	if cmd.Parent() == cmd.Root() {
+		switch cmd.Name() {
+		case "work":
+			fail = errors.Join(fail, conf.work.apply(cmd.Flags(), "work."))
+		case "serve":
+			fail = errors.Join(fail, conf.serve.apply(cmd.Flags(), "serve."))
+		}
 	}
 	if a.flags.actor == "" {
 		a.flags.actor = userName()
@@ -83,9 +88,9 @@ func (a *app) settle(cmd *cobra.Command) error {
 	return fail
 }
 
-// workFlags are the flags that the table [work] may set.
-func (a *app) workFlags(cmd *cobra.Command) *pflag.FlagSet {
-	found, _, _ := cmd.Root().Find([]string{"work"})
+// flagsOf are the flags of a command, which the table of its name may set.
+func flagsOf(cmd *cobra.Command, name string) *pflag.FlagSet {
+	found, _, _ := cmd.Root().Find([]string{name})
 	return found.LocalNonPersistentFlags()
 }
 
@@ -123,11 +128,8 @@ type config struct {
 	kinds  map[string]map[string]string
 }
 
-// What the tables [serve] and [kind.NAME] may hold.
-var (
-	serveKeys = []string{"listen"}
-	kindKeys  = []string{"max-failures", "on-lost", "priority", "timeout"}
-)
+// kindKeys are what the tables [kind.NAME] may hold.
+var kindKeys = []string{"max-failures", "on-lost", "priority", "timeout"}
 
 func readConfig(path string) (config, error) {
 	c := config{path: path, global: section{}, work: section{}, serve: section{},
@@ -232,7 +234,7 @@ func scalar(key string, value any) (string, error) {
 
 // check refuses keys that no flag is named by, whatever command is run: a
 // misspelled key would be a setting that silently isn't there.
-func (c config) check(root, work *pflag.FlagSet) error {
+func (c config) check(root, work, serve *pflag.FlagSet) error {
 	for name := range c.global {
 		if root.Lookup(name) == nil || name == "config" {
 			return usage("--config %s: unknown key %s; keys are flag names, see daybook --help", c.path, name)
@@ -245,8 +247,9 @@ func (c config) check(root, work *pflag.FlagSet) error {
 		}
 	}
 	for name := range c.serve {
-		if !slices.Contains(serveKeys, name) {
-			return usage("--config %s: unknown key serve.%s; known are %v", c.path, name, serveKeys)
+		if serve.Lookup(name) == nil || name == "help" {
+			return usage("--config %s: unknown key serve.%s; keys are flag names, see daybook serve --help",
+				c.path, name)
 		}
 	}
 	return nil

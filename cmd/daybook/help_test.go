@@ -99,6 +99,7 @@ func exampleBook(c *cli) (session string) {
 	c.ok(append([]string{"effect", "begin", "mail", "--policy", "ask", "--job", id(12)}, owner(session, 1)...)...)
 	c.enqueue(1)
 	c.enqueue(2)
+	c.ok("token", "create", "deploy", "--scope", "read")
 	return session
 }
 
@@ -139,11 +140,18 @@ func testExamplesRun(t *testing.T, made *cli) {
 				if line = c.onItsServer(line); line == "" {
 					continue
 				}
+				if command.Name() == "serve" {
+					line = "exec " + strings.Replace(line, "serve", "serve --listen 127.0.0.1:0", 1) // a port nobody has
+				}
 				cmd := exec.Command("sh", "-c", line)
 				cmd.Dir = c.dir
 				cmd.Env = append(c.environ(), "SESSION="+session, "JOB="+id(12))
 				if !c.postgres() {
 					cmd.Env = append(cmd.Env, "DAYBOOK_DB=")
+				}
+				if command.Name() == "serve" {
+					serveExample(t, cmd)
+					continue
 				}
 				out, err := cmd.CombinedOutput()
 				if c.postgres() && command.Name() == "doctor" && cmd.ProcessState.ExitCode() == statusFailed {

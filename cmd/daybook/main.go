@@ -74,7 +74,8 @@ func (a *app) rootCommand() *cobra.Command {
 	a.registerGlobals(root)
 	completeURLs(root)
 	root.AddCommand(
-		a.demoCommand(), a.drillCommand(), a.enqueueCommand(), a.workCommand(),
+		a.demoCommand(), a.drillCommand(), a.serveCommand(), a.tokenCommand(), a.enqueueCommand(),
+		a.workCommand(),
 		a.claimCommand(), a.renewCommand(), a.completeCommand(), a.failCommand(), a.releaseCommand(),
 		a.jobCommand(), a.effectCommand(), a.queueCommand(), a.workerCommand(), a.backlogCommand(),
 		a.inventoryCommand(), a.relayCommand(), a.reconcileCommand(), a.checkCommand(), a.schemaCommand(),

@@ -84,7 +84,12 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	m.collectWorker(to)
 }
 
+// collectWorker sends the worker's own numbers; a server has no worker.
 func (m *metrics) collectWorker(to chan<- prometheus.Metric) {
+	if m.w == nil {
+		m.collectEnd(to)
+		return
+	}
 	s := m.w.Stats()
 	gauge(to, descHealthy, truth(s.Healthy))
 	for state, n := range map[string]int{"running": s.Running, "waiting": s.Waiting,

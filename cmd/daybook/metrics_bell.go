@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,25 +29,31 @@ var (
 var bellDescs = []*prometheus.Desc{descRings, descPolled, descListening, descBell, descReconnects, descEcho,
 	descEchoAge, descOutbox}
 
-// collectBell sends what the worker and the bell know of rings.
+// collectBell sends what the worker knows of rings, and the bell.
 func (m *metrics) collectBell(to chan<- prometheus.Metric, s worker.Stats) {
 	for what, n := range map[string]int64{"heard": s.Rings, "again": s.Again, "stale": s.Stale} {
 		counter(to, descRings, n, what)
 	}
 	counter(to, descPolled, s.Polled)
-	if s.Bell == nil {
+	m.collectEnd(to)
+}
+
+// collectEnd sends what this process's end of the bell knows.
+func (m *metrics) collectEnd(to chan<- prometheus.Metric) {
+	outside := m.book.Outside()
+	if outside == nil {
 		return
 	}
-	b := s.Bell
+	b := outside.Stats()
 	gauge(to, descListening, truth(b.Listening))
 	for what, n := range map[string]int64{"published": b.Published, "failed": b.Failed, "heard": b.Heard,
 		"doubled": b.Doubled, "passed": b.Passed} {
 		counter(to, descBell, n, what)
 	}
 	counter(to, descReconnects, b.Reconnects)
-	if b.EchoSeconds > 0 {
-		gauge(to, descEcho, b.EchoSeconds)
-		gauge(to, descEchoAge, b.EchoAge)
+	if b.Echo > 0 {
+		gauge(to, descEcho, b.Echo.Seconds())
+		gauge(to, descEchoAge, time.Since(b.EchoAt).Seconds())
 	}
 	m.mu.Lock()
 	age := m.outbox

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/check"
+	"github.com/daybookdev/daybook/httpapi"
+	"github.com/daybookdev/daybook/reconcile"
+	"github.com/daybookdev/daybook/relay"
+	"github.com/daybookdev/daybook/store/sqlite"
+)
+
+// serveFlags are what a server is told.
+type serveFlags struct {
+	listen  string
+	grace   time.Duration
+	rate    float64
+	noLoops bool
+	cert    string
+	key     string
+}
+
+// listenDefault is this machine alone.
+const listenDefault = "127.0.0.1:7373"
+
+func (a *app) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Serve the book over HTTP, with metrics, relay and reconciler",
+		Long: "Serve the book over HTTP: the API under /v1 (described at /docs and /openapi.json), /healthz, /readyz and\n" +
+			"/metrics. The schema is made or upgraded first.\n\n" +
+			"On a loopback address everybody on this machine is let in while the book never had a token. On any other\n" +
+			"address a token must be there before: see daybook token create.",
+		Example: example("daybook serve", "daybook serve --grace 10s --no-loops"),
+		Args:    cobra.NoArgs,
+	}
+	f.register(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		db, err := a.database()
+		if err != nil {
+			return err
+		}
+		if _, err := db.up(cmd.Context()); err != nil {
+			return err
+		}
+		a.cache = sqlite.CacheDefault
+		// Like a worker it has its own way to end by signals.
+		return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
+			return a.serve(ctx, db, book, f)
+		})
+	}
+	return cmd
+}
+
+func (f *serveFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.listen, "listen", listenDefault,
+		"address to listen on; others than loopback want a token in the book")
+	durationVar(fs, &f.grace, "grace", daybook.GraceDefault,
+		"how long calls under way get when the server is told to stop (0 or more)")
+	fs.Float64Var(&f.rate, "rate", 0,
+		"calls a second that each token may make, with bursts of twice as many (default 0, no limit)")
+	fs.BoolVar(&f.noLoops, "no-loops", false, "leave the reconciler and the relay to other processes (default false)")
+	fs.StringVar(&f.cert, "tls-cert", "", "PEM file with the certificate to serve HTTPS with (default none: HTTP)")
+	fs.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
+}
+
+func (f *serveFlags) check() error {
+	switch {
+	case f.grace < 0:
+		return daybook.Invalid("grace", "wants 0 or more, got %s", f.grace)
+	case !(f.rate >= 0 && f.rate <= 1e9):
+		return daybook.Invalid("rate", "wants 0…1000000000, got %g", f.rate)
+	case (f.cert == "") != (f.key == ""):
+		return usage("--tls-cert and --tls-key belong together")
+	}
+	return checkAddress(f.listen)
+}
+
+// certificate reads the files that HTTPS needs; without them it is nil.
+func (f *serveFlags) certificate() (*tls.Config, error) {
+	if f.cert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return nil, usage("--tls-cert and --tls-key can't be used: give PEM files of a certificate and its key")
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"}}, nil
+}
+
+// loopback reports whether an address is this machine's own alone.
+func loopback(address net.Addr) bool {
+	at, err := netip.ParseAddrPort(address.String())
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}
+
+// serve runs until it is told to stop.
+func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serveFlags) error {
+	secure, err := f.certificate()
+	if err != nil {
+		return err
+	}
+	listener, err := listenOn(f.listen)
+	if err != nil {
+		return err
+	}
+	mine := loopback(listener.Addr())
+	if err := letIn(ctx, book, mine); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	api, err := httpapi.New(book, a.apiOptions(db, book, f, mine))
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	scheme := "http"
+	if secure != nil {
+		scheme, listener = "https", tls.NewListener(listener, secure)
+	}
+	server := &http.Server{Handler: api, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0), // of strangers' broken handshakes
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	loops, stopLoops := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { watch(loops, db, book) })
+	if !f.noLoops {
+		a.runLoops(loops, &running, book)
+	}
+	defer running.Wait() // the book is closed behind it
+	defer stopLoops()
+	book.Log().Info("serving", "url", scheme+"://"+listener.Addr().String(), "docs", "/docs")
+	return a.until(ctx, server, listener, api, signals, f.grace)
+}
+
+func listenOn(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if e, ok := errors.AsType[*net.DNSError](err); ok {
+		return nil, daybook.Invalid("listen", "there is no host %q; give one of this machine's addresses", e.Name)
+	}
+	if err != nil {
+		return nil, exitError{statusFailed, "can't listen on " + address + ": " + err.Error()}
+	}
+	return listener, nil
+}
+
+// letIn refuses to serve the network without a token that anybody could have.
+func letIn(ctx context.Context, book *daybook.Book, mine bool) error {
+	if mine {
+		return nil
+	}
+	tokens, err := book.Tokens(ctx)
+	if err == nil && tokens.Live() == 0 {
+		err = usage("the book has no token, so serve listens on loopback only, like %s; "+
+			"make one first: daybook token create NAME --scope read", listenDefault)
+	}
+	return err
+}
+
+func (a *app) apiOptions(db database, book *daybook.Book, f serveFlags, mine bool) httpapi.Options {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newMetrics(book, nil))
+	return httpapi.Options{Loopback: mine, Rate: f.rate, Version: versionOf().Version,
+		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{Timeout: 10 * time.Second}),
+		Bell:    func() string { return hearing(book) },
+		Ready: func(ctx context.Context) error {
+			state, err := db.state(ctx, book)
+			if err == nil && !state.serves {
+				err = daybook.Fail(daybook.CodeUnavailable, "the schema has another version than this program wants")
+			}
+			return err
+		},
+		Check: func(ctx context.Context, full bool) (any, error) {
+			return check.Run(ctx, book, check.Options{Full: full})
+		}}
+}
+
+// runLoops runs what keeps the book in order beside the server.
+func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, book *daybook.Book) {
+	run := func(name string, loop func(context.Context) error) {
+		running.Go(func() {
+			if err := loop(ctx); err != nil {
+				book.Log().Error("a loop ended", "loop", name, "error", err)
+			}
+		})
+	}
+	run("reconcile", reconcile.New(book, reconcile.Options{}).Run)
+	if book.Outside() != nil {
+		run("relay", relay.New(book, relay.Options{}).Run)
+	}
+}
+
+// until serves until a signal or the context ends it: then nobody is let in any
+// more, calls that wait for work are answered, and those under way get the
+// grace. A second signal ends at once.
+func (a *app) until(ctx context.Context, server *http.Server, listener net.Listener, api *httpapi.Server,
+	signals <-chan os.Signal, grace time.Duration) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		api.Close()
+		return exitError{statusFailed, "serving ended: " + err.Error()}
+	case <-ctx.Done():
+	case <-signals:
+	}
+	a.log().Info("told to stop: finishing calls under way", "grace", grace)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ending.Done():
+		}
+	}()
+	api.Close()
+	if err := server.Shutdown(ending); err != nil {
+		return errors.Join(server.Close(), exitError{statusFailed, "some calls were not finished; stopped all the same"})
+	}
+	return nil
+}

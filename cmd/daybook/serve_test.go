@@ -1,0 +1,191 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/daybookdev/daybook"
+)
+
+var servedURL = regexp.MustCompile(`url=(\S+)`)
+
+// urlIn reads a server's log until it says where it serves, and lets the rest
+// pass.
+func urlIn(t *testing.T, log io.Reader) string {
+	t.Helper()
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		if m := servedURL.FindStringSubmatch(lines.Text()); m != nil {
+			go func() { _, _ = io.Copy(io.Discard, log) }()
+			return m[1]
+		}
+		t.Log(lines.Text())
+	}
+	t.Fatal("the server ended without saying where it serves")
+	return ""
+}
+
+// serveExample runs an example of serve until it serves, and stops it.
+func serveExample(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	url := urlIn(t, log)
+	answer, err := http.Get(url + "/readyz")
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("readyz: %v, %v", answer, err)
+	} else {
+		answer.Body.Close()
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("serve ended with %v", err)
+	}
+}
+
+// served serves the cli's book in this process until the test ends.
+func (c *cli) served(args ...string) (url string) {
+	c.t.Helper()
+	ctx, stop := context.WithCancel(c.t.Context())
+	log, say := io.Pipe()
+	ended := make(chan int, 1)
+	a := &app{base: ctx, stdin: strings.NewReader(""), stdout: io.Discard, stderr: say,
+		terminal: func(any) bool { return false }}
+	go func() {
+		ended <- a.run(append([]string{"--db", c.db, "serve", "--listen", "127.0.0.1:0"}, args...))
+		say.Close()
+	}()
+	url = urlIn(c.t, log)
+	c.t.Cleanup(func() {
+		stop()
+		if status := <-ended; status != statusDone {
+			c.t.Errorf("serve ended with %d", status)
+		}
+	})
+	return url
+}
+
+// ask makes one call; token is "" for none.
+func ask(t *testing.T, token, method, url, body string) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	all, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(all)
+}
+
+// A job's whole way over HTTP, the schema made by the server itself; the command
+// line sees the same.
+func TestServe(t *testing.T) { onEach(t, testServe) }
+
+func testServe(t *testing.T, c *cli) {
+	url := c.served()
+	if status, text := ask(t, "", "POST", url+"/v1/jobs", `{"queue":"mail","kind":"k","id":"`+id(1)+`"}`); status != 201 {
+		t.Fatalf("enqueue: %d %s", status, text)
+	}
+	status, text := ask(t, "", "POST", url+"/v1/claims", `{"queues":["mail"],"worker":"w","wait_seconds":10}`)
+	var claims claims
+	if err := json.Unmarshal([]byte(text), &claims); err != nil || status != 200 || len(claims.Claims) != 1 {
+		t.Fatalf("claim: %d %s", status, text)
+	}
+	status, text = ask(t, "", "POST", url+"/v1/jobs/"+id(1)+"/complete",
+		`{"session":"`+claims.Session.String()+`","generation":1,"result":[1.0]}`)
+	if status != 200 {
+		t.Fatalf("complete: %d %s", status, text)
+	}
+	c.state(1, daybook.Succeeded)
+	for path, want := range map[string]string{"/metrics": "daybook_book_up 1", "/readyz": "ready", "/healthz": "ok",
+		"/v1/check": `"violations":0`} {
+		if status, text := ask(t, "", "GET", url+path, ""); status != 200 || !strings.Contains(text, want) {
+			t.Errorf("%s: got %d %s", path, status, text)
+		}
+	}
+}
+
+// Tokens by the command line: what they allow, who did it, and that a revoked
+// one is let in no more.
+func TestServeTokens(t *testing.T) { onEach(t, testServeTokens) }
+
+func testServeTokens(t *testing.T, c *cli) {
+	var made shownToken
+	if err := json.Unmarshal([]byte(c.ok("token", "create", "ops", "--scope", "operate", "--scope", "enqueue",
+		"-o", "json")), &made); err != nil {
+		t.Fatal(err)
+	}
+	url := c.served()
+	enqueue := `{"queue":"mail","kind":"k","id":"` + id(1) + `"}`
+	if status, _ := ask(t, "", "POST", url+"/v1/jobs", enqueue); status != 401 {
+		t.Errorf("without a token: %d", status)
+	}
+	if status, _ := ask(t, made.Secret, "GET", url+"/v1/jobs", ""); status != 403 {
+		t.Errorf("with another scope: %d", status)
+	}
+	if status, text := ask(t, made.Secret, "POST", url+"/v1/jobs", enqueue); status != 201 {
+		t.Errorf("enqueue: %d %s", status, text)
+	}
+	if status, text := ask(t, made.Secret, "POST", url+"/v1/jobs/"+id(1)+"/cancel", `{"reason":"r"}`); status != 200 {
+		t.Errorf("cancel: %d %s", status, text)
+	}
+	if out := c.ok("job", "timeline", id(1), "-o", "json"); !strings.Contains(out, `"actor":"ops"`) {
+		t.Errorf("the timeline doesn't say who it was: %s", out)
+	}
+	out := c.ok("token", "list")
+	if strings.Contains(out, made.Secret) || !strings.Contains(out, "enqueue and operate") {
+		t.Errorf("the list is %s", out)
+	}
+	c.ok("token", "revoke", "ops")
+	await(t, "a revoked token refused", func() bool {
+		status, _ := ask(t, made.Secret, "POST", url+"/v1/jobs", enqueue)
+		return status == 401
+	})
+	c.want(statusNotFound, "token", "revoke", "nobody")
+	c.want(statusUsage, "token", "create", "x")
+	c.want(statusUsage, "token", "create", "x", "--scope", "all")
+	c.want(statusUsage, "token", "create", "x", "--scope", "read", "--expires", "-1s")
+}
+
+// Nobody listens to the network without a token that somebody could have.
+func TestServeRefuses(t *testing.T) {
+	c := newCLI(t)
+	for _, line := range []string{"--listen 0.0.0.0:0", "--listen [::]:0", "--listen nowhere", "--grace -1s",
+		"--rate -1", "--tls-cert x", "--tls-cert x --tls-key y", "--listen :http", "extra"} {
+		s := c.want(statusUsage, append([]string{"serve"}, strings.Fields(line)...)...)
+		if strings.Count(s.err, "\n") != 1 {
+			t.Errorf("serve %s: got %q, want one line", line, s.err)
+		}
+	}
+	c.ok("token", "create", "a", "--scope", "read")
+	c.ok("token", "revoke", "a")
+	c.want(statusUsage, "serve", "--listen", "0.0.0.0:0")
+}
