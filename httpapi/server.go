@@ -155,7 +155,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, route route) {
 	out, err := s.carry(c)
 	if err != nil {
 		if r.Context().Err() != nil {
-			return // nobody is there
+			panic(http.ErrAbortHandler) // nobody is there; an empty answer would be a good one
 		}
 		p := problemOf(err, "")
 		if p.Status == http.StatusInternalServerError {

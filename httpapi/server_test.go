@@ -52,6 +52,7 @@ func worldOn(t *testing.T, book *daybook.Book, change ...func(*Options)) *world 
 	w.api, w.url = api, server.URL
 	t.Cleanup(func() {
 		api.Close()
+		http.DefaultClient.CloseIdleConnections()
 		server.Close()
 	})
 	return w

@@ -18,6 +18,7 @@ type hub struct {
 
 	mu      sync.Mutex
 	waiters []*waiter            // the longest first
+	joined  bool                 // somebody new, since the loop asked
 	used    map[string]time.Time // queues that were waited for, and when last
 	changed chan struct{}        // something to hear for; holds one
 	stop    context.CancelFunc   // nil until somebody waited
@@ -43,6 +44,10 @@ type ring struct {
 // a client is back in a moment.
 const usedFor = time.Minute
 
+// lookEvery is the shortest pause between two looks at the book, but for a job
+// that is known to become due.
+const lookEvery = time.Second
+
 func newHub(book *daybook.Book) *hub {
 	return &hub{book: book, used: map[string]time.Time{}, changed: make(chan struct{}, 1)}
 }
@@ -56,7 +61,7 @@ func (h *hub) join(queues, kinds []string) *waiter {
 	if h.closed {
 		return w
 	}
-	h.waiters = append(h.waiters, w)
+	h.waiters, h.joined = append(h.waiters, w), true
 	if h.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
 		h.stop = stop
@@ -159,6 +164,15 @@ func (h *hub) wanted() (now, lately []string) {
 	return now, lately
 }
 
+// someNew reports, once, that somebody began to wait.
+func (h *hub) someNew() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	joined := h.joined
+	h.joined = false
+	return joined
+}
+
 // ear is one listening.
 type ear struct {
 	queues []string
@@ -190,7 +204,8 @@ func (e *ear) follow(ctx context.Context, book *daybook.Book, queues []string) {
 func (h *hub) run(ctx context.Context) {
 	var e ear
 	var passed daybook.Time // see NextDue
-	look := time.NewTimer(daybook.PollDefault)
+	var last time.Time      // when it was asked
+	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
 		now, lately := h.wanted()
@@ -206,6 +221,10 @@ func (h *hub) run(ctx context.Context) {
 			}
 			return
 		case <-h.changed:
+			// Who is new may wait for queues of which nobody knows what comes next.
+			if h.someNew() {
+				look.Reset(max(0, lookEvery-time.Since(last)))
+			}
 		case heard, ok := <-rings:
 			if !ok {
 				e.rings = nil
@@ -215,6 +234,7 @@ func (h *hub) run(ctx context.Context) {
 		case <-look.C:
 			pause := daybook.PollDefault
 			if len(now) > 0 {
+				last = time.Now()
 				passed, pause = h.look(ctx, now, passed)
 			}
 			look.Reset(pause)
@@ -248,7 +268,7 @@ func (h *hub) look(ctx context.Context, queues []string, passed daybook.Time) (d
 		return 0, daybook.PollDefault
 	case due <= at:
 		h.wakeEach(queues)
-		return at, daybook.PollDefault / 5
+		return at, lookEvery
 	}
 	return at, min(max(due.Sub(at), 10*time.Millisecond), daybook.PollDefault)
 }
