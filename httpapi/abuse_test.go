@@ -137,7 +137,8 @@ func TestRefusedCalls(t *testing.T) {
 	}
 	w.refused(400, "malformed", "GET", "/v1/jobs?a=1;b=2", "")
 	w.refused(422, "invalid", "GET", "/v1/effects?job="+marker, "")
-	for key, status := range map[string]int{`"a`: 400, `"a\x"`: 400, `""`: 400, `"a"b`: 400, strings.Repeat("k", 256): 422} {
+	for key, status := range map[string]int{`"a`: 400, `"a\x"`: 400, `""`: 400, `"a"b`: 400,
+		strings.Repeat("k", 256): 422} {
 		w.refused(status, map[int]daybook.Code{400: "malformed", 422: "invalid"}[status], "POST", "/v1/jobs", body,
 			keyHeader+"="+key)
 	}
@@ -246,7 +247,8 @@ func TestL63CallsFromOtherSites(t *testing.T) {
 	token := newWorld(t, func(o *Options) { o.Loopback = false })
 	token.refused(401, "unauthorized", "POST", "/v1/queues/mail/pause", `{"reason":"r"}`)
 	secret := token.token("ops", daybook.ScopeOperate)
-	token.refused(403, "forbidden", "POST", "/v1/queues/mail/pause", `{"reason":"r"}`, secret, "Origin=https://evil.example")
+	token.refused(403, "forbidden", "POST", "/v1/queues/mail/pause", `{"reason":"r"}`, secret,
+		"Origin=https://evil.example")
 	token.hold(token.call("POST", "/v1/queues/mail/pause", `{"reason":"r"}`, secret), 200, "with the token")
 }
 
