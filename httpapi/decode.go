@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/daybookdev/daybook"
@@ -207,18 +208,28 @@ func (d decoder) shut() *Problem {
 
 // fieldOf finds a struct's field by its name in JSON, exactly.
 func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
-	t := v.Type()
-	for i := range t.NumField() {
-		f := t.Field(i)
-		own, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case f.Anonymous && own == "":
-			if inner, ok := fieldOf(v.Field(i), name); ok {
-				return inner, true
-			}
-		case own == name && own != "-":
-			return v.Field(i), true
+	at, known := placesOf(v.Type())[name]
+	if !known {
+		return reflect.Value{}, false
+	}
+	return v.FieldByIndex(at), true
+}
+
+// places remembers where the fields of each type of body stand: a batch has
+// thousands of rows of one type.
+var places sync.Map
+
+func placesOf(t reflect.Type) map[string][]int {
+	if known, ok := places.Load(t); ok {
+		return known.(map[string][]int)
+	}
+	found := map[string][]int{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			found[name] = f.Index
 		}
 	}
-	return reflect.Value{}, false
+	places.Store(t, found)
+	return found
 }
