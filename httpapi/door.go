@@ -32,9 +32,6 @@ const local = "local"
 // from refuses what comes from another site's page, whoever's token it brings.
 // Browsers say where a request is from; programs say nothing, and may pass.
 func (d *doors) from(r *http.Request) *Problem {
-	if d.loopback && !thisMachine(r.Host) {
-		return problem(codeForbidden, "the server takes calls for localhost only; see daybook serve --help")
-	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" {
 		return problem(codeForbidden, "calls from other sites' pages are refused")
 	}
@@ -75,8 +72,11 @@ func (d *doors) open(c *call) *Problem {
 	}
 	given := c.r.Header.Values("Authorization")
 	if len(given) == 0 {
-		if d.loopback && len(tokens.List()) == 0 {
+		switch open := d.loopback && len(tokens.List()) == 0; {
+		case open && thisMachine(c.r.Host):
 			return nil
+		case open:
+			return problem(codeForbidden, "without a token the server takes calls for localhost only")
 		}
 		return problem(codeUnauthorized, "a token is wanted: Authorization: Bearer TOKEN (daybook token create)")
 	}
