@@ -31,7 +31,7 @@ type waiter struct {
 	queues []string
 	kinds  string     // which, as one word: those who take the same needn't all be asked
 	wake   chan *ring // holds one
-	woken  bool       // and hasn't looked since
+	woken  bool       // a ring lies in wake, or the call looks because of one
 }
 
 // ring is one reason to look, on its way from waiter to waiter.
@@ -96,12 +96,12 @@ func (h *hub) leave(w *waiter) {
 // looked says that the waiter has looked because of the ring: got is that there
 // was something. What it can't take another one may.
 func (h *hub) looked(w *waiter, r *ring, acted, got bool) {
+	if r == nil {
+		return // it looked by itself; a ring that came meanwhile still lies there
+	}
 	h.mu.Lock()
 	w.woken = false
 	h.mu.Unlock()
-	if r == nil {
-		return
-	}
 	r.asked[w.kinds] = true
 	if !acted || !got {
 		h.give(r)

@@ -124,6 +124,28 @@ func TestClaimsOfWhoLeft(t *testing.T) {
 	w.want(200, "GET", "/v1/jobs/"+id(1), "", `"state":"running"`)
 }
 
+// Rings that come while a call looks by itself wait for it, and keep nobody else
+// waiting.
+func TestRingsWhileACallLooks(t *testing.T) {
+	h := newHub(daybooktest.New(t).Book)
+	defer h.close()
+	first, second := h.join([]string{"mail"}, nil), h.join([]string{"mail"}, nil)
+	h.wakeEach([]string{"mail"})
+	h.looked(first, nil, true, false) // it looked before it knew of the ring
+	h.wakeEach([]string{"mail"})      // goes to the second
+	h.wakeEach([]string{"mail"})      // and this to nobody: both have one
+	if len(first.wake) != 1 || len(second.wake) != 1 {
+		t.Fatalf("got %d and %d rings, want one each", len(first.wake), len(second.wake))
+	}
+	h.looked(second, <-second.wake, true, true)
+	h.wakeEach([]string{"mail"})
+	if len(second.wake) != 1 {
+		t.Error("who has looked isn't woken again")
+	}
+	h.leave(first)
+	h.leave(second)
+}
+
 // Fifty clients and a hundred jobs: each job goes to one of them, and one ring
 // for many wakes them all.
 func TestManyClientsWait(t *testing.T) { testManyClientsWait(newWorld(t)) }
