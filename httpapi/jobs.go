@@ -243,8 +243,14 @@ func (s *Server) attempts(c *call) (Attempts, error) {
 
 // What people decide.
 
-// DecideBody is a decision about one job.
+// DecideBody is a decision about a queue.
 type DecideBody struct {
+	Reason string `json:"reason" doc:"why, for the record: 1–1024 bytes"`
+}
+
+// ReviveBody sends one job back to waiting.
+type ReviveBody struct {
+	Unsafe bool   `json:"unsafe,omitempty" doc:"also if its work happened, as a person said"`
 	Reason string `json:"reason" doc:"why, for the record: 1–1024 bytes"`
 }
 
@@ -266,7 +272,7 @@ func (s *Server) cancel(c *call, in CancelBody) (job daybook.Job, err error) {
 	return s.book.Cancel(c.ctx(), id, by, in.Force)
 }
 
-func (s *Server) revive(c *call, in DecideBody) (job daybook.Job, err error) {
+func (s *Server) revive(c *call, in ReviveBody) (job daybook.Job, err error) {
 	id, err := c.id("id")
 	if err != nil {
 		return job, err
@@ -274,6 +280,9 @@ func (s *Server) revive(c *call, in DecideBody) (job daybook.Job, err error) {
 	by, err := c.by(in.Reason)
 	if err != nil {
 		return job, err
+	}
+	if in.Unsafe {
+		return s.book.ReviveUnsafe(c.ctx(), id, by)
 	}
 	return s.book.Revive(c.ctx(), id, by)
 }
