@@ -9,6 +9,7 @@ import (
 
 var contractOfReview = []test{
 	{"Review counts what is safe to retry, and why the rest is not", reviewCounts},
+	{"Review of many revivals refuses a row that changed", reviveStale},
 	{"Review of a revival says what the revival does", reviewIsTrue},
 }
 
@@ -101,4 +102,41 @@ func reviewIsTrue(w *world) {
 	w.stands(ids["happened"], daybook.Waiting)
 	w.stands(ids["both"], daybook.SetAside)
 	same(w, "accepted", w.counts().Accepted, before.Accepted)
+}
+
+// reviveStale saves two revivals, one of which was made of a row that has changed
+// since: neither takes hold.
+func reviveStale(w *world) {
+	f, ids := reviewed(w)
+	first, second := w.locked(ids["plain 0"]), w.locked(ids["plain 1"])
+	both := func() error {
+		return w.try(func(tx daybook.Tx) error {
+			var changes []daybook.Change
+			for _, j := range []daybook.Job{first, second} {
+				c, err := j.Revive(someone, tx.Now())
+				if err != nil {
+					return err
+				}
+				changes = append(changes, c)
+			}
+			return tx.Save(w.ctx, changes)
+		})
+	}
+	_, err := w.book.Cancel(w.ctx, second.ID, someone, false)
+	w.ok(err)
+	w.refused(both(), daybook.CodeFenced)
+	w.stands(first.ID, daybook.SetAside)
+	_, err = w.book.Revive(w.ctx, second.ID, someone)
+	w.ok(err)
+	got, err := w.book.Claim(w.ctx, daybook.ClaimRequest{Queues: []string{f.Queue},
+		SessionRequest: daybook.SessionRequest{Worker: "w"}})
+	w.ok(err)
+	_, err = w.book.Fail(w.ctx, second.ID, owner(got.Jobs[0]), daybook.Failure{Permanent: true}, nil)
+	w.ok(err)
+	w.refused(both(), daybook.CodeFenced) // it looks the same, and is another generation
+	w.stands(first.ID, daybook.SetAside)
+	second = w.locked(second.ID)
+	w.ok(both())
+	w.stands(first.ID, daybook.Waiting)
+	w.stands(second.ID, daybook.Waiting)
 }
