@@ -120,7 +120,7 @@ func (j Job) BeginEffect(o Owner, e Effect, b Begin, now Time) (Begun, EffectWri
 	switch {
 	case err != nil:
 		return Begun{}, EffectWrite{}, err
-	case e.Fingerprint != "" && b.Fingerprint != "" && e.Fingerprint != b.Fingerprint:
+	case e.otherInput(b) && !e.free():
 		return j.effectChanged(o, e, now)
 	case e.State == EffectDone:
 		done := Begun{Decision: DecisionDone, Key: e.Key, Result: e.Result}
@@ -141,6 +141,9 @@ func (j Job) BeginEffect(o Owner, e Effect, b Begin, now Time) (Begun, EffectWri
 		return Begun{Decision: DecisionCall, Key: e.Key, CallUntil: e.callUntil(j, b)}, EffectWrite{}, nil
 	}
 	e.Quiet = max(e.Quiet, b.Quiet)
+	if e.otherInput(b) { // what is free may become another action, under a key of its own
+		e.SettledBy, e.Fingerprint, b.NextKey = "", b.Fingerprint, true
+	}
 	if e.Policy = b.Policy; e.Fingerprint == "" {
 		e.Fingerprint = b.Fingerprint
 	}
@@ -156,6 +159,15 @@ func (j Job) BeginEffect(o Owner, e Effect, b Begin, now Time) (Begun, EffectWri
 	}
 	return j.callEffect(o, e, b, now)
 }
+
+// otherInput reports that the begin is about another action than the effect's.
+func (e Effect) otherInput(b Begin) bool {
+	return e.Fingerprint != "" && b.Fingerprint != "" && e.Fingerprint != b.Fingerprint
+}
+
+// free reports that a person said it didn't happen, and nothing since speaks
+// against it.
+func (e Effect) free() bool { return e.State == EffectAbsent && e.SettledBy != "" && !e.Doubtful() }
 
 // reused refuses a name that stands for a second action of one attempt, and
 // tells whether the begin only repeats the newest one of it. After its own probe

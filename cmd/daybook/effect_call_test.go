@@ -256,3 +256,29 @@ func testEffectKeptKey(t *testing.T, c *cli) {
 		t.Errorf("got %+v, want already", end)
 	}
 }
+
+// TestEffectOtherInput: another input stops the job, until a person has said that
+// the first one didn't happen.
+func TestEffectOtherInput(t *testing.T) { onEach(t, testEffectOtherInput) }
+
+func testEffectOtherInput(t *testing.T, c *cli) {
+	c.enqueue(1)
+	session, generation := c.claimJob(1, "--lease", "1m")
+	begin := func(status int, input string) (b daybook.Begun) {
+		args := []string{"effect", "begin", "charge", "--policy", "ask", "--fingerprint", input, "--job", id(1)}
+		c.json(status, &b, append(args, owner(session, generation)...)...)
+		return b
+	}
+	first := begin(statusDone, "5 EUR")
+	c.ok(append([]string{"fail", id(1), "--error", "no answer", "--retry-in", "0s"}, owner(session, generation)...)...)
+	session, generation = c.claimJob(1, "--lease", "1m")
+	if b := begin(statusRefused, "6 EUR"); b.Reason != daybook.ReasonEffectChanged {
+		t.Errorf("got %+v, want effect_changed", b)
+	}
+	c.ok("effect", "settle", id(1), "charge", "--absent", "--reason", "not in the dashboard")
+	c.ok("job", "revive", id(1), "--reason", "the amount was wrong")
+	session, generation = c.claimJob(1, "--lease", "1m")
+	if b := begin(statusDone, "6 EUR"); b.Decision != daybook.DecisionCall || b.Key == first.Key {
+		t.Errorf("got %+v, want a call with another key", b)
+	}
+}

@@ -72,6 +72,7 @@ DECLARE
     repeated boolean := false;
     settled  bigint;
     contradicted boolean := false; -- by the destination itself
+    other    boolean;
     e        daybook.effect;
 BEGIN
     SELECT x.* INTO e FROM daybook.effect x WHERE x.seq = job.seq AND x.name = p_name;
@@ -98,7 +99,8 @@ BEGIN
                 daybook.shown(p_name) USING ERRCODE = 'OB003';
         END IF;
     END IF;
-    IF e.fingerprint <> p_input AND p_input <> '' THEN
+    other := coalesce(e.fingerprint <> p_input AND p_input <> '', false);
+    IF other AND NOT coalesce(e.state = 'absent' AND e.settled_by IS NOT NULL AND NOT daybook.doubtful(e), false) THEN
         PERFORM daybook.change_effect(job, own, c.worker, p_name, now_at);
         decision := 'ask';
         RETURN;
@@ -125,6 +127,11 @@ BEGIN
     e.quiet := nullif(greatest(e.quiet, p_quiet), 0);
     e.policy := p_policy;
     e.fingerprint := coalesce(e.fingerprint, nullif(p_input, ''));
+    IF other THEN -- what a person found absent may become another action, under a key of its own
+        e.settled_by := NULL;
+        e.fingerprint := p_input;
+        p_next := true;
+    END IF;
     e.call := p_call;
     e.used := p_generation;
     settled := e.call_until + coalesce(e.quiet, 0);
