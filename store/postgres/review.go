@@ -48,10 +48,10 @@ func (v *view) Review(_ context.Context, f daybook.Filter) (counts daybook.Revie
 // match. The two sides of a join meet once, not once a job, and nothing is sorted,
 // whatever their statistics say.
 func (v *view) reading(list ...statement) error {
-	if v.s != nil {
-		list = slices.Concat(settings("enable_seqscan = DEFAULT", "enable_nestloop = off", "enable_mergejoin = off",
-			"enable_sort = off"), list, settings("enable_nestloop = DEFAULT", "enable_mergejoin = DEFAULT",
-			"enable_sort = DEFAULT"))
+	if v.s != nil { // until the transaction ends, which is soon
+		list = slices.Concat(settings("plan_cache_mode = force_custom_plan", "jit = off", "enable_nestloop = off",
+			"enable_mergejoin = off", "enable_sort = off"), list)
 	}
-	return v.planned(list...)
+	_, err := v.now(list...)
+	return err
 }
