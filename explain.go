@@ -197,7 +197,7 @@ func TimelineOf(j Job, h History) []Event {
 	}
 	for _, e := range h.Effects {
 		if e.Name == HandlerEffect { // the others have events of their own
-			events = append(events, e.events()...)
+			events = append(events, e.begun())
 		}
 	}
 	for _, r := range h.Refusals {
@@ -269,14 +269,11 @@ func (a Attempt) events() []Event {
 	return append(events, ended)
 }
 
-func (e Effect) events() []Event {
-	begun := Event{At: e.BegunAt, What: "effect begun", Generation: e.Generation,
+// begun is the line about an effect that has no event of its own: that of a lost
+// handler. How a person settled it has one.
+func (e Effect) begun() Event {
+	return Event{At: e.BegunAt, What: "effect begun", Generation: e.Generation,
 		Detail: e.Name + ", policy " + string(e.Policy) + ", key " + e.Key}
-	if e.EndedAt == 0 || e.SettledBy != "" {
-		return []Event{begun} // a person's settlement has its own event
-	}
-	return []Event{begun, {At: e.EndedAt, What: "effect " + string(e.State), Generation: e.Generation,
-		Detail: e.Name}}
 }
 
 // Backlog is one queue in numbers. Requests (accepted, moved in) and attempts

@@ -45,7 +45,7 @@ func (j Job) Revive(by By, now Time) (Change, error) {
 	}
 	if j.Happened {
 		return Change{}, j.refuse("is not safe to retry: its work happened, a person said; " +
-			"running again would do it again (--unsafe)")
+			"running again would do it again")
 	}
 	return j.ReviveUnsafe(by, now)
 }

@@ -83,5 +83,5 @@ func (c *child) acceptOne(ctx context.Context, i int, d webhooks.Delivery) error
 	if err != nil {
 		return err
 	}
-	return c.out.write(report{Ack: &ack{Delivery: i, ID: receipt.ID, Replayed: receipt.Replayed}})
+	return c.out.Write(report{Ack: &ack{Delivery: i, ID: receipt.ID, Replayed: receipt.Replayed}})
 }

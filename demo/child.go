@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/procs"
 	"github.com/daybookdev/daybook/store/sqlite"
 )
 
@@ -17,7 +18,7 @@ import (
 type child struct {
 	setup
 	book *daybook.Book
-	out  *lines
+	out  *procs.Lines
 	gate *gate
 	log  *slog.Logger
 }
@@ -27,13 +28,13 @@ type child struct {
 // use to people.
 func Child(in io.Reader, out, logs io.Writer) error {
 	orders := bufio.NewReader(in)
-	c := child{out: &lines{w: out}, log: slog.New(slog.NewTextHandler(logs, nil))}
+	c := child{out: &procs.Lines{W: out}, log: slog.New(slog.NewTextHandler(logs, nil))}
 	first, err := orders.ReadBytes('\n')
 	if err != nil || json.Unmarshal(first, &c.setup) != nil {
 		return daybook.Fail(daybook.CodeInvalid, "a process of the demo is started by daybook demo, not by hand")
 	}
 	if err := c.live(orders); err != nil {
-		c.out.write(report{Error: err.Error()})
+		c.out.Write(report{Error: err.Error()})
 		return err
 	}
 	return nil
@@ -53,7 +54,7 @@ func (c *child) live(orders *bufio.Reader) error {
 	c.book = book
 	sends := newInbox()
 	go func() {
-		if err := readLines(orders, func(o order) { c.obey(o, sends) }); err != nil {
+		if err := procs.ReadLines(orders, func(o order) { c.obey(o, sends) }); err != nil {
 			c.log.Error("the parent can't be understood; ending", "err", err)
 		}
 		time.AfterFunc(parting, func() { os.Exit(1) })

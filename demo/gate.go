@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/procs"
 )
 
 // gate is the hook of a child's book: it lets everybody through but the one
@@ -11,7 +12,7 @@ import (
 // for the kill or for the word to go on. A child that is about to be stopped
 // lets nobody through: it comes to rest, and holds no lock when it is stopped.
 type gate struct {
-	out *lines
+	out *procs.Lines
 
 	mu      sync.Mutex
 	armed   arming
@@ -19,7 +20,7 @@ type gate struct {
 	resting chan struct{}         // closed when the pause is over; nil without one
 }
 
-func newGate(out *lines) *gate { return &gate{out: out, waiting: map[int]chan struct{}{}} }
+func newGate(out *procs.Lines) *gate { return &gate{out: out, waiting: map[int]chan struct{}{}} }
 
 // arm replaces what is armed.
 func (g *gate) arm(a arming) {
@@ -46,7 +47,7 @@ func (g *gate) goOn(fault int) {
 // reached is the daybook.Hook.
 func (g *gate) reached(gap string, job daybook.ID) {
 	fault, wait := g.stops(gap)
-	if fault != 0 && g.out.write(report{At: &standing{Fault: fault, Gap: gap, Job: job}}) != nil {
+	if fault != 0 && g.out.Write(report{At: &standing{Fault: fault, Gap: gap, Job: job}}) != nil {
 		return // nobody is there to say go on
 	}
 	if wait != nil {

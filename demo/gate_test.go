@@ -9,14 +9,15 @@ import (
 	"testing/synctest"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/procs"
 )
 
 // testGate is a gate whose reports arrive on a channel.
 func testGate() (*gate, <-chan report) {
 	r, w := io.Pipe()
 	said := make(chan report, 10)
-	go readLines(bufio.NewReader(r), func(r report) { said <- r })
-	return newGate(&lines{w: w}), said
+	go procs.ReadLines(bufio.NewReader(r), func(r report) { said <- r })
+	return newGate(&procs.Lines{W: w}), said
 }
 
 func TestGateStopsTheArmedPassage(t *testing.T) {
@@ -71,7 +72,7 @@ func TestGateIsDisarmed(t *testing.T) {
 // holds no lock.
 func TestGateRestsBeforeAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(&lines{w: io.Discard})
+		g := newGate(&procs.Lines{W: io.Discard})
 		g.arm(arming{Fault: 1, Gap: daybook.GapPause, Passage: 1})
 		var passed atomic.Int32
 		for _, gap := range []string{daybook.GapPause, daybook.GapClaim, daybook.GapComplete} {
@@ -96,11 +97,11 @@ func TestGateRestsBeforeAPause(t *testing.T) {
 func TestReadLinesEndsAtACutLine(t *testing.T) {
 	var got []order
 	cut := bufio.NewReader(strings.NewReader(`{"Go":1}` + "\n" + `{"Go":2`))
-	err := readLines(cut, func(o order) { got = append(got, o) })
+	err := procs.ReadLines(cut, func(o order) { got = append(got, o) })
 	if err != nil || len(got) != 1 || got[0].Go != 1 {
 		t.Errorf("got %+v and %v, want the whole line alone", got, err)
 	}
-	err = readLines(bufio.NewReader(strings.NewReader("panic: no\n")), func(order) {})
+	err = procs.ReadLines(bufio.NewReader(strings.NewReader("panic: no\n")), func(order) {})
 	if daybook.CodeOf(err) != daybook.CodeInvalid {
 		t.Errorf("got %v, want a line that is no message refused", err)
 	}

@@ -18,7 +18,7 @@ type process struct {
 	slot   int // among those of its role; the replacement gets the same
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	orders *lines
+	orders *procs.Lines
 
 	paused bool // stopped, or on its way back: takes no fault
 	doomed bool // its end is wanted
@@ -56,9 +56,9 @@ func start(command []string, dir string, s setup, slot int, tell chan<- said) (*
 	if err := p.cmd.Start(); err != nil {
 		return fail(err)
 	}
-	p.orders = &lines{w: p.stdin}
+	p.orders = &procs.Lines{W: p.stdin}
 	go func() {
-		err := readLines(bufio.NewReader(stdout), func(r report) { tell <- said{by: p, report: r} })
+		err := procs.ReadLines(bufio.NewReader(stdout), func(r report) { tell <- said{by: p, report: r} })
 		if err != nil {
 			tell <- said{by: p, report: report{Error: err.Error()}}
 		}
@@ -72,7 +72,7 @@ func start(command []string, dir string, s setup, slot int, tell chan<- said) (*
 
 // order sends one line. A child that died meanwhile doesn't get it: its end is
 // told on the channel.
-func (p *process) order(o any) { _ = p.orders.write(o) }
+func (p *process) order(o any) { _ = p.orders.Write(o) }
 
 // kill ends the process for real (SIGKILL), also when it is stopped.
 func (p *process) kill() {

@@ -1,11 +1,6 @@
 package demo
 
 import (
-	"bufio"
-	"encoding/json"
-	"io"
-	"sync"
-
 	"github.com/daybookdev/daybook"
 )
 
@@ -64,38 +59,4 @@ type ack struct {
 	Delivery int
 	ID       daybook.ID
 	Replayed bool
-}
-
-// lines writes values as lines of JSON, from any goroutine.
-type lines struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lines) write(v any) error {
-	line, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, err = l.w.Write(append(line, '\n'))
-	return err
-}
-
-// readLines decodes one value a line until the end. A line that is cut off,
-// because its writer was killed, is the end too; the error is a whole line that
-// is something else.
-func readLines[T any](r *bufio.Reader, each func(T)) error {
-	for {
-		line, err := r.ReadBytes('\n')
-		if err != nil {
-			return nil
-		}
-		var v T
-		if err := json.Unmarshal(line, &v); err != nil {
-			return daybook.Invalid("line", "%.80q is not what the demo's processes say to each other", line)
-		}
-		each(v)
-	}
 }

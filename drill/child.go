@@ -13,6 +13,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/examples/effects"
+	"github.com/daybookdev/daybook/internal/procs"
 	"github.com/daybookdev/daybook/worker"
 )
 
@@ -33,13 +34,13 @@ const parting = 5 * time.Second
 // of no use to people.
 func Child(in io.Reader, out, logs io.Writer, open Opener) error {
 	orders := bufio.NewReader(in)
-	c := child{out: &lines{w: out}, log: slog.New(slog.NewTextHandler(logs, nil)), open: open}
+	c := child{out: &procs.Lines{W: out}, log: slog.New(slog.NewTextHandler(logs, nil)), open: open}
 	first, err := orders.ReadBytes('\n')
 	if err != nil || json.Unmarshal(first, &c.setup) != nil {
 		return daybook.Fail(daybook.CodeInvalid, "a process of the drill is started by daybook drill, not by hand")
 	}
 	if err := c.live(orders); err != nil {
-		_ = c.out.write(report{Error: err.Error()}) // the log has it too
+		_ = c.out.Write(report{Error: err.Error()}) // the log has it too
 		return err
 	}
 	return nil
@@ -49,7 +50,7 @@ func Child(in io.Reader, out, logs io.Writer, open Opener) error {
 type child struct {
 	setup
 	open Opener
-	out  *lines
+	out  *procs.Lines
 	gate *gate
 	log  *slog.Logger
 }
@@ -66,7 +67,7 @@ func (c *child) live(orders *bufio.Reader) error {
 	}
 	defer book.Close()
 	go func() {
-		if err := readLines(orders, c.obey); err != nil {
+		if err := procs.ReadLines(orders, c.obey); err != nil {
 			c.log.Error("the parent can't be understood; ending", "err", err)
 		}
 		time.AfterFunc(parting, func() { os.Exit(1) })

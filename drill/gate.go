@@ -5,13 +5,14 @@ import (
 	"sync"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/procs"
 )
 
 // gate is the hook of a child's book: it lets everybody through but the first
 // who comes to the gap that the parent armed. That one reports where it stands
 // and waits, for the kill or for the word to go on.
 type gate struct {
-	out  *lines
+	out  *procs.Lines
 	deaf bool
 
 	mu      sync.Mutex
@@ -19,7 +20,7 @@ type gate struct {
 	waiting map[int]chan struct{} // by run
 }
 
-func newGate(out *lines) *gate { return &gate{out: out, waiting: map[int]chan struct{}{}} }
+func newGate(out *procs.Lines) *gate { return &gate{out: out, waiting: map[int]chan struct{}{}} }
 
 // arm replaces what is armed.
 func (g *gate) arm(a arming) {
@@ -29,7 +30,7 @@ func (g *gate) arm(a arming) {
 		g.armed.Gap = ""
 	}
 	g.mu.Unlock()
-	_ = g.out.write(report{Armed: a.Run}) // the parent is gone: so will this process be
+	_ = g.out.Write(report{Armed: a.Run}) // the parent is gone: so will this process be
 }
 
 // goOn lets the one go on whom a run made stand.
@@ -54,11 +55,11 @@ func (g *gate) reached(gap string, job daybook.ID) {
 	if run == 0 {
 		return
 	}
-	if g.out.write(report{At: &standing{Run: run, PID: os.Getpid(), Gap: gap, Job: job}}) != nil {
+	if g.out.Write(report{At: &standing{Run: run, PID: os.Getpid(), Gap: gap, Job: job}}) != nil {
 		return // nobody is there to say go on
 	}
 	<-wait
-	_ = g.out.write(report{On: run})
+	_ = g.out.Write(report{On: run})
 }
 
 func (g *gate) stands(gap string) (run int, wait chan struct{}) {

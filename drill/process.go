@@ -20,7 +20,7 @@ type process struct {
 	setup
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	orders *lines
+	orders *procs.Lines
 	armed  chan int      // runs whose arming is in force
 	at     chan standing // where it stands
 	on     chan int      // runs it went on from
@@ -58,10 +58,10 @@ func start(command []string, dir string, s setup) (*process, error) {
 	if err := p.cmd.Start(); err != nil {
 		return fail(err)
 	}
-	p.orders = &lines{w: p.stdin}
+	p.orders = &procs.Lines{W: p.stdin}
 	go func() {
 		defer close(p.gone)
-		if err := readLines(bufio.NewReader(stdout), p.hear); err != nil {
+		if err := procs.ReadLines(bufio.NewReader(stdout), p.hear); err != nil {
 			p.hear(report{Error: err.Error()})
 			_ = p.cmd.Process.Kill() // it may have gone
 		}
@@ -98,7 +98,7 @@ func push[T any](c chan T, v T) {
 
 // order sends one line. A child that died meanwhile doesn't get it: its end is
 // seen.
-func (p *process) order(o any) { _ = p.orders.write(o) }
+func (p *process) order(o any) { _ = p.orders.Write(o) }
 
 // arm arms the worker for a gap of a run, and returns when that is in force.
 func (p *process) arm(ctx context.Context, run int, gap string) error {

@@ -103,7 +103,7 @@ func TestEffectPolicies(t *testing.T) {
 				})
 				id := enqueue(t, book, daybook.Request{})
 				w.start(t)
-				time.Sleep(time.Hour)
+				after(time.Hour)
 				j := jobOf(t, book, id)
 				if got := strings.TrimSpace(string(j.State) + " " + string(j.Reason)); got != tt.state {
 					t.Errorf("job is %s, want %s; last error %v", got, tt.state, j.LastError)
@@ -154,7 +154,7 @@ func TestEffectReplays(t *testing.T) {
 		})
 		id := enqueue(t, book, daybook.Request{})
 		w.start(t)
-		time.Sleep(time.Minute)
+		after(time.Minute)
 		if j := jobOf(t, book, id); string(j.Result) != `{"id": 9007199254740993, "n": 1.0}` || out.keys() != "a" {
 			t.Errorf("%s with result %s after calls %q", j.State, j.Result, out.keys())
 		}
@@ -181,7 +181,7 @@ func TestEffectSettled(t *testing.T) {
 				})
 				id := enqueue(t, book, daybook.Request{})
 				w.start(t)
-				time.Sleep(time.Minute)
+				after(time.Minute)
 				verdict := daybook.Verdict{Happened: happened}
 				want, calls := "2", "aa"
 				if happened {
@@ -193,7 +193,7 @@ func TestEffectSettled(t *testing.T) {
 				if _, err := book.Settle(t.Context(), id, "charge", verdict, person); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Minute)
+				after(time.Minute)
 				if j := jobOf(t, book, id); string(j.Result) != want || out.keys() != calls || j.State != daybook.Succeeded {
 					t.Errorf("%s with %s after %s; want %s after %s", j.State, j.Result, out.keys(), want, calls)
 				}
@@ -244,7 +244,7 @@ func TestEffectNames(t *testing.T) {
 		})
 		id := enqueue(t, book, daybook.Request{})
 		w.start(t)
-		time.Sleep(time.Minute)
+		after(time.Minute)
 		if j := jobOf(t, book, id); j.State != daybook.Succeeded {
 			t.Errorf("job is %s", j.State)
 		}
@@ -269,7 +269,7 @@ func TestEffectSwallowed(t *testing.T) {
 		})
 		id := enqueue(t, book, daybook.Request{})
 		w.start(t)
-		time.Sleep(time.Minute)
+		after(time.Minute)
 		j := jobOf(t, book, id)
 		if j.State != daybook.SetAside || j.Reason != daybook.ReasonEffectOpen || out.keys() != "a" || j.Failures != 1 {
 			t.Errorf("job is %s (%s) after %d failures and calls %s", j.State, j.Reason, j.Failures, out.keys())
@@ -291,7 +291,7 @@ func TestEffectChanged(t *testing.T) {
 		})
 		id := enqueue(t, book, daybook.Request{})
 		w.start(t)
-		time.Sleep(time.Minute)
+		after(time.Minute)
 		j := jobOf(t, book, id)
 		if j.State != daybook.SetAside || j.Reason != daybook.ReasonEffectChanged || out.keys() != "a" {
 			t.Errorf("job is %s (%s) after calls %s", j.State, j.Reason, out.keys())
@@ -327,7 +327,7 @@ func TestEffectStricter(t *testing.T) {
 			})
 			id := enqueue(t, book, daybook.Request{})
 			w.start(t)
-			time.Sleep(5 * time.Minute)
+			after(5 * time.Minute)
 			if j := jobOf(t, book, id); j.State != tt.state || out.keys() != tt.calls {
 				t.Errorf("%v then %v: job is %s after %s", tt.first, tt.second, j.State, out.keys())
 			}
@@ -375,7 +375,7 @@ func TestL12_PausedInAnEffect(t *testing.T) {
 				second := newProcess(t, book, worker.Config{Name: "second"})
 				worker.Handle(second.Worker, "job", handle)
 				second.start(t)
-				time.Sleep(10 * time.Minute)
+				after(10 * time.Minute)
 				if j := jobOf(t, book, id); j.State != daybook.Succeeded || string(j.Result) != "2" {
 					t.Fatalf("job is %s with %s", j.State, j.Result)
 				}
@@ -384,7 +384,7 @@ func TestL12_PausedInAnEffect(t *testing.T) {
 				if err := <-finished; !errors.Is(err, daybook.ErrFenced) {
 					t.Errorf("the late finish: %v, want fenced", err)
 				}
-				time.Sleep(time.Minute)
+				after(time.Minute)
 				e := effectOf(t, book, id, "charge")
 				if e.Doubled != tt.doubled || len(e.Late) != 1 || e.Late[0].Outcome != daybook.OutcomeDone ||
 					e.Late[0].Said != "1" {

@@ -1,3 +1,3 @@
-// Package procs stops, continues and starts the processes of demo and drill: how
-// the system does that.
+// Package procs is what the processes of demo and drill have in common: how they
+// are stopped, continued and started, and how they speak to each other.
 package procs
