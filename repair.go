@@ -14,8 +14,8 @@ import (
 // repairBatch bounds the rows of one repairing transaction.
 const repairBatch = 200
 
-// decideEvery is the least time for a batch of a person's decision about many, so
-// that ten thousand jobs are moved in a second and workers hardly notice.
+// decideEvery is the least time for a batch of a person's decision about many: so
+// ten thousand jobs take a second and a half, and leave workers some of the machine.
 const decideEvery = 20 * time.Millisecond
 
 // sessionsMax bounds the sessions of one. They are one a process; those that
