@@ -274,6 +274,12 @@ func TestHungListenerLosesItsRing(t *testing.T) {
 	must(t, err)
 	soon(t, "a ring goes out", func() bool { return ringer.Publish(t.Context(), []daybook.Ring{{Queue: "mail"}}) == nil })
 	next(t, rings)
+	// Until it has fetched what is stored, another one's first look may take that.
+	soon(t, "the hung one holds it", func() bool {
+		hung.kept.mu.Lock()
+		defer hung.kept.mu.Unlock()
+		return len(hung.kept.held) == 1
+	})
 	e := listen(t, other, "mail")
 	soon(t, "another hears it", func() bool { return len(e.of("mail")) > 0 })
 	if !e.of("mail")[0].Again {
