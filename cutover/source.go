@@ -1,0 +1,115 @@
+package cutover
+
+import (
+	"context"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// Place names one queue of an old system. Store is a name that stays the same
+// and bears no password, such as redis://10.0.0.5:6379/0.
+type Place struct {
+	System  string `json:"system"`
+	Version string `json:"version,omitempty"` // "" where the system doesn't keep it
+	Store   string `json:"store"`
+	Queue   string `json:"queue"`
+}
+
+// Scan says of one inventory what its jobs don't.
+type Scan struct {
+	At    daybook.Time // the old store's clock when the ids were read, all at one instant
+	Jobs  int64
+	Notes []string // what the system keeps no trace of, or this scan couldn't see
+}
+
+// Claimant is somebody who can take work out of the old queue.
+type Claimant struct {
+	Name  string       `json:"name"`
+	Quiet bool         `json:"quiet"` // takes nothing new, by its own word
+	Seen  daybook.Time `json:"seen"`
+	Busy  int          `json:"busy"` // jobs in its hands
+}
+
+// GateState is what can be seen of a gate.
+type GateState struct {
+	Closed    bool       `json:"closed"` // by the old system's own record
+	How       string     `json:"how"`    // the mechanism, for people
+	Claimants []Claimant `json:"claimants,omitempty"`
+	Leaks     []string   `json:"leaks,omitempty"` // known ways around it that are open now, one sentence each
+}
+
+// Source reads one queue of an old system and changes nothing there.
+type Source interface {
+	// Place is answered without a call. Check looks whether the store can be
+	// reached and holds a version that this source knows; an unknown one is
+	// CodeRefused and names it.
+	Place() Place
+	Check(ctx context.Context) (Place, error)
+	// Scan reads the ids of every state at one instant, then the bodies, and
+	// calls visit once for each job, with its State and, where it has an owner,
+	// Owner and OwnerSeen. A body that can't be read has Unreadable and is
+	// visited all the same. Jobs of one list come in the order in which workers
+	// would take them. asOf judges leases and due times, 0 is now. A job that is
+	// gone when its body is read is visited with State OldGone.
+	Scan(ctx context.Context, asOf daybook.Time, visit func(daybook.OldJob) error) (Scan, error)
+	// Owned is a quick look at the jobs in the hands of workers, lost ones too.
+	Owned(ctx context.Context) ([]daybook.OldJob, error)
+	// Find tells where these ids are now; those that are nowhere are OldGone.
+	// What lies in the held list is nowhere.
+	Find(ctx context.Context, ids []string) (map[string]daybook.OldJob, error)
+	// Patience is how long an owner may be silent and yet be alive.
+	Patience() time.Duration
+	Close() error
+}
+
+// Gate closes the way by which old workers take jobs. All calls may be repeated.
+type Gate interface {
+	CloseGate(ctx context.Context) error
+	OpenGate(ctx context.Context) error
+	GateState(ctx context.Context) (GateState, error)
+	// PutCanary puts a job there that no worker should get, at the taking end,
+	// and answers its id; CanaryThere reports whether it lies there still;
+	// DropCanary takes it away. Scan, Take and Owned pass by it. Its class is
+	// "daybook.canary", which old workers don't know: one that takes it fails.
+	PutCanary(ctx context.Context, id string) error
+	CanaryThere(ctx context.Context, id string) (bool, error)
+	DropCanary(ctx context.Context, id string) error
+	// LongestTake is how long a worker's take that began before the gate may
+	// still be served: a canary must lie longer than that.
+	LongestTake() time.Duration
+}
+
+// Mover takes jobs out of the old queue and puts them back. Taken jobs lie in a
+// held list in the old store until they are dropped, so that a mover that dies
+// leaves each job in exactly one place of the old store.
+type Mover interface {
+	// Take moves up to n jobs that no worker has (waiting, later, retrying and
+	// dead ones) into the held list, atomically one by one or all at once, in
+	// the order in which workers would take them, and answers them.
+	Take(ctx context.Context, n int) ([]daybook.OldJob, error)
+	// TakeLost moves one job whose owner is lost into the held list, if the old
+	// store still has it and its owner still gives no sign of life.
+	TakeLost(ctx context.Context, job daybook.OldJob) (bool, error)
+	// Held lists up to n jobs of the held list, oldest first.
+	Held(ctx context.Context, n int) ([]daybook.OldJob, error)
+	// Drop takes jobs out of the held list; those that aren't there are passed
+	// by. What stays behind makes a late producer of the same id stumble, where
+	// the system has such a thing.
+	Drop(ctx context.Context, jobs []daybook.OldJob) error
+	// Return puts one job back to where it came from (a waiting one to the end
+	// where workers take), unless the old store has a job of that id: then it
+	// answers false. It goes by OldJob.Raw alone.
+	Return(ctx context.Context, job daybook.OldJob) (bool, error)
+	// Left counts what is left of the queue in the old store, by where it lies,
+	// the held list too; Forget takes away what the cutover itself left there.
+	Left(ctx context.Context) (map[string]int64, error)
+	Forget(ctx context.Context) error
+}
+
+// Old is all of it: what each old system's folder implements.
+type Old interface {
+	Source
+	Gate
+	Mover
+}
