@@ -1,6 +1,7 @@
 package daybook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -254,6 +255,12 @@ func (b *Book) setPaused(ctx context.Context, name string, by By, pause bool) er
 			return Fail(CodeNotFound, "no queue %s", name)
 		case known && was.Paused == pause:
 			return nil
+		}
+		if !pause {
+			if c, closed, err := closing(ctx, tx, name); err != nil || closed {
+				return cmp.Or(err, error(Fail(CodeRefused, "queue %s is closed by cutover %s, which is in phase %s: "+
+					"run it or roll it back", name, c.Name, c.Phase)))
+			}
 		}
 		q := Queue{Name: name}
 		if pause {

@@ -71,3 +71,33 @@ func (o OldJob) Name() string {
 	}
 	return o.Hash()
 }
+
+// keptOld is an OldJob with all that a rollback needs.
+type keptOld struct {
+	OldJob
+	Raw  []byte `json:"raw,omitempty"`
+	Body []byte `json:"body,omitempty"`
+}
+
+// Keep is the job as a store keeps it, and KeptOld reads that again; "" is nil.
+func (o *OldJob) Keep() (string, error) {
+	if o == nil {
+		return "", nil
+	}
+	doc, err := json.Marshal(keptOld{OldJob: *o, Raw: o.Raw, Body: o.Body})
+	return string(doc), err
+}
+
+// KeptOld reads what Keep wrote.
+func KeptOld(doc string) (*OldJob, error) {
+	if doc == "" {
+		return nil, nil
+	}
+	var k keptOld
+	if err := json.Unmarshal([]byte(doc), &k); err != nil {
+		return nil, err
+	}
+	o := k.OldJob
+	o.Raw, o.Body = k.Raw, k.Body
+	return &o, nil
+}

@@ -131,6 +131,16 @@ func (j Job) MoveOut(by By, now Time) (Change, error) {
 	return j.becomes(MoveOut, next, Change{Event: event}), nil
 }
 
+// GoBack is what a rollback does to a job that moved in: a waiting one moves
+// out, and one that the old system had given up is cancelled here. What ran here,
+// or is open, stays.
+func (j Job) GoBack(by By, now Time) (Change, error) {
+	if j.State == SetAside && j.Origin != nil && !j.Attempted() && j.OpenEffect == "" {
+		return j.Cancel(by, false, now)
+	}
+	return j.MoveOut(by, now)
+}
+
 // Prunable reports whether retention may take the job: final, past retention,
 // and no effect open. Nothing else of the rule is anywhere else.
 func (j Job) Prunable(cutoff Time) bool {

@@ -231,6 +231,8 @@ type Arrival struct {
 	// OwnerDied says that its owner in the old system was lost while it ran,
 	// so nobody knows what happened outside.
 	OwnerDied bool
+	Failures  int    // tries that it had in the old system
+	Error     string // what the last of them said
 }
 
 // Import is the first move of a job that moved in: its due time is kept, and
@@ -239,8 +241,9 @@ type Arrival struct {
 func (n NewJob) Import(a Arrival, now Time) Change {
 	j := n.Enqueue(now)
 	j.Origin, j.HeldBy, j.Key = &a.Origin, a.HeldBy, ""
-	c := Change{Event: &Event{At: now, What: "imported",
-		Detail: "from " + a.Origin.System + " id " + a.Origin.ID}}
+	j.Failures = min(max(a.Failures, 0), j.MaxFailures-1) // one try is left, whatever the old system counted
+	detail, _ := cleanText("from "+a.Origin.System+" id "+a.Origin.ID+saidThere(a), ProgressMax)
+	c := Change{Event: &Event{At: now, What: "imported", Detail: detail}}
 	if a.OwnerDied {
 		a.Aside = cmp.Or(a.Aside, ReasonEffectOpen) // never waits: it would run again unseen
 		c.Effect = handlerEffect(j, now)
@@ -250,6 +253,17 @@ func (n NewJob) Import(a Arrival, now Time) Change {
 		j = j.setAside(a.Aside, now)
 	}
 	return Job{}.becomes(MoveImport, j, c)
+}
+
+func saidThere(a Arrival) string {
+	said := ""
+	if a.Failures > 0 {
+		said = fmt.Sprintf(", tried %d times there", a.Failures)
+	}
+	if a.Error != "" {
+		said += ": " + a.Error
+	}
+	return said
 }
 
 // KeyRecord binds a request key to a job. It outlives the job's row, so that a

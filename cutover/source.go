@@ -88,8 +88,11 @@ type Mover interface {
 	// dead ones) into the held list, atomically one by one or all at once, in
 	// the order in which workers would take them, and answers them.
 	Take(ctx context.Context, n int) ([]daybook.OldJob, error)
-	// TakeLost moves one job whose owner is lost into the held list, if the old
-	// store still has it and its owner still gives no sign of life.
+	// TakeLost moves one job whose owner is lost, or which is blocked, into the
+	// held list, as Find told of it. It answers false, and has changed nothing, if
+	// the owner gives a sign of life after all or the job went elsewhere. Where the
+	// system keeps such a job only in its owner's own record, that stays and the
+	// held list gets a copy.
 	TakeLost(ctx context.Context, job daybook.OldJob) (bool, error)
 	// Held lists up to n jobs of the held list, oldest first.
 	Held(ctx context.Context, n int) ([]daybook.OldJob, error)

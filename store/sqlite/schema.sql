@@ -251,3 +251,34 @@ CREATE TABLE sums (
     ever_expired   INTEGER NOT NULL,
     revived        INTEGER NOT NULL
 );
+
+-- Queues that move in from other systems: the record as JSON, and how often it
+-- was changed.
+CREATE TABLE cutover (
+    n       INTEGER PRIMARY KEY,
+    name    TEXT NOT NULL UNIQUE,
+    changes INTEGER NOT NULL,
+    doc     TEXT NOT NULL
+);
+
+-- Their jobs, each once by the old system's id, and again for each other body
+-- that came under that id. doc is the item; old is the job as the old system had
+-- it, while it may have to go back.
+CREATE TABLE cutover_item (
+    n          INTEGER PRIMARY KEY,
+    cutover    TEXT NOT NULL,
+    id         TEXT NOT NULL,
+    occurrence INTEGER NOT NULL,
+    term       TEXT NOT NULL,
+    place      INTEGER NOT NULL,
+    first      TEXT NOT NULL,
+    last       TEXT NOT NULL,
+    arrived    INTEGER NOT NULL,
+    asked      INTEGER NOT NULL,
+    again      INTEGER NOT NULL,
+    seen_at    INTEGER NOT NULL,
+    doc        TEXT NOT NULL,
+    old        TEXT,
+    UNIQUE (cutover, id, occurrence)
+);
+CREATE INDEX cutover_item_place ON cutover_item (cutover, term, place);

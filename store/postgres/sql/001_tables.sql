@@ -281,6 +281,37 @@ CREATE TABLE daybook.sums (
     revived        bigint NOT NULL DEFAULT 0
 );
 
+-- Queues that move in from other systems: the record as JSON, and how often it
+-- was changed.
+CREATE TABLE daybook.cutover (
+    n       int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name    text COLLATE "C" NOT NULL UNIQUE,
+    changes bigint NOT NULL,
+    doc     text NOT NULL
+);
+
+-- Their jobs, each once by the old system's id, and again for each other body
+-- that came under that id. doc is the item; old is the job as the old system had
+-- it, while it may have to go back.
+CREATE TABLE daybook.cutover_item (
+    n          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    cutover    text COLLATE "C" NOT NULL,
+    id         text COLLATE "C" NOT NULL,
+    occurrence int NOT NULL,
+    term       text COLLATE "C" NOT NULL,
+    place      bigint NOT NULL,
+    first      text COLLATE "C" NOT NULL,
+    last       text COLLATE "C" NOT NULL,
+    arrived    boolean NOT NULL,
+    asked      boolean NOT NULL,
+    again      bigint NOT NULL,
+    seen_at    bigint NOT NULL,
+    doc        text NOT NULL,
+    old        text,
+    UNIQUE (cutover, id, occurrence)
+);
+CREATE INDEX cutover_item_place ON daybook.cutover_item (cutover, term, place);
+
 -- Rows of these come and go at the rate of the jobs: vacuum by count, without
 -- rest, and often enough that their indexes stay small.
 ALTER TABLE daybook.ready  SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,

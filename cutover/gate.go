@@ -1,0 +1,181 @@
+package cutover
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// GateProof is what shows that nobody takes jobs out of the old queue any more.
+type GateProof struct {
+	Closed   daybook.Time `json:"closed_at,omitzero"`
+	Proved   daybook.Time `json:"proved_at,omitzero"`
+	How      string       `json:"how"`
+	Canary   string       `json:"canary"`             // lay untouched for so long
+	Took     []string     `json:"took,omitempty"`     // jobs that workers took after the gate, the first of them
+	Leaks    int64        `json:"leaks"`              // how many those are
+	Ways     []string     `json:"ways,omitempty"`     // known ways around the gate that are open
+	Attempts int          `json:"attempts,omitempty"` // how often the proof began anew
+}
+
+// Gate closes the way by which old workers take jobs and proves that it is
+// closed: a canary at the taking end must lie untouched, and no job must come
+// into a worker's hands, for longer than a take that began before may last. What
+// leaks meanwhile begins the proof anew, and is told. It refuses while a question
+// of the plan is open, and gives up after most.
+func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error) {
+	c, err := e.in(ctx, "gate", daybook.PhaseShadow, daybook.PhaseGate)
+	if err != nil {
+		return GateProof{}, err
+	}
+	n, err := NotesOf(c)
+	if err != nil {
+		return GateProof{}, err
+	}
+	if n.Gate != nil && n.Gate.Proved != 0 {
+		return *n.Gate, nil
+	}
+	p, err := PlanOf(c)
+	if err != nil {
+		return GateProof{}, err
+	}
+	if q, open := unanswered(Questions(c, p, n, nil)); open {
+		return GateProof{}, daybook.Fail(daybook.CodeRefused, "the plan doesn't answer %q (%s): %s", q.Name, q.Asks,
+			q.Missing)
+	}
+	if c.Phase == daybook.PhaseShadow {
+		if err := e.sample(ctx, c); err != nil { // who has what, before it changes
+			return GateProof{}, err
+		}
+		if c, err = e.advance(ctx, daybook.PhaseGate); err != nil {
+			return GateProof{}, err
+		}
+	}
+	if err := e.old.CloseGate(ctx); err != nil {
+		return GateProof{}, err
+	}
+	e.step(GapClosed)
+	return e.prove(ctx, c, most)
+}
+
+func (e *Engine) canary() string { return "daybook-canary-" + e.name }
+
+func (e *Engine) prove(ctx context.Context, c daybook.Cutover, most time.Duration) (GateProof, error) {
+	proof := GateProof{Closed: daybook.At(time.Now())}
+	began, from := time.Now(), time.Now()
+	hands, err := e.inHand(ctx)
+	if err != nil {
+		return proof, err
+	}
+	if err := e.old.PutCanary(ctx, e.canary()); err != nil {
+		return proof, err
+	}
+	untouched := e.old.LongestTake() + time.Second
+	for time.Since(from) < untouched {
+		if time.Since(began) > most {
+			return proof, e.unproved(ctx, proof, most)
+		}
+		if !wait(ctx, min(time.Second, e.o.Sample)) {
+			return proof, ctx.Err()
+		}
+		e.report("seconds without a claim", int64(time.Since(from)/time.Second), int64(untouched/time.Second))
+		took, err := e.leaked(ctx, hands)
+		if err != nil {
+			return proof, err
+		}
+		if len(took) > 0 {
+			proof.Leaks += int64(len(took))
+			proof.Attempts++
+			proof.Took = append(proof.Took, took[:min(len(took), max(namedMost-len(proof.Took), 0))]...)
+			from = time.Now()
+		}
+		if err := e.sample(ctx, c); err != nil {
+			return proof, err
+		}
+	}
+	return e.proved(ctx, proof, untouched)
+}
+
+func (e *Engine) inHand(ctx context.Context) (map[string]bool, error) {
+	owned, err := e.old.Owned(ctx)
+	hands := make(map[string]bool, len(owned))
+	for _, o := range owned {
+		hands[o.Name()] = true
+	}
+	return hands, err
+}
+
+// leaked is what came into workers' hands since hands were looked at, the canary
+// too; hands learns of it, so that each is told once.
+func (e *Engine) leaked(ctx context.Context, hands map[string]bool) (took []string, err error) {
+	now, err := e.inHand(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for id := range now {
+		if !hands[id] {
+			hands[id] = true
+			took = append(took, id)
+		}
+	}
+	there, err := e.old.CanaryThere(ctx, e.canary())
+	if err == nil && !there {
+		took = append(took, e.canary())
+		err = e.old.PutCanary(ctx, e.canary())
+	}
+	return took, err
+}
+
+func (e *Engine) unproved(ctx context.Context, p GateProof, most time.Duration) error {
+	g, err := e.old.GateState(ctx)
+	if err != nil {
+		return err
+	}
+	who := ""
+	for _, w := range g.Claimants {
+		if !w.Quiet {
+			who = fmt.Sprintf("; %s still takes jobs: stop it", w.Name)
+			break
+		}
+	}
+	return daybook.Fail(daybook.CodeRefused, "the gate isn't proved after %s: %d jobs were taken since it was closed%s; "+
+		"run cutover gate again, or cutover rollback", most, p.Leaks, who)
+}
+
+func (e *Engine) proved(ctx context.Context, p GateProof, untouched time.Duration) (GateProof, error) {
+	g, err := e.old.GateState(ctx)
+	if err != nil {
+		return p, err
+	}
+	if !g.Closed {
+		return p, daybook.Fail(daybook.CodeRefused, "the old system says that its gate is open: %s; run cutover gate again",
+			g.How)
+	}
+	if err := e.old.DropCanary(ctx, e.canary()); err != nil {
+		return p, err
+	}
+	p.Proved, p.How, p.Ways = daybook.At(time.Now()), g.How, g.Leaks
+	p.Canary = "untouched for " + untouched.String()
+	_, err = e.note(ctx, func(n *Notes) { n.Gate = &p })
+	return p, err
+}
+
+// stillClosed refuses to move jobs while the old gate is open: somebody may have
+// opened it by hand.
+func (e *Engine) stillClosed(ctx context.Context, c daybook.Cutover) error {
+	n, err := NotesOf(c)
+	if err != nil {
+		return err
+	}
+	if n.Gate == nil || n.Gate.Proved == 0 {
+		return daybook.Fail(daybook.CodeRefused, "the gate of cutover %s isn't proved; run cutover gate first", c.Name)
+	}
+	g, err := e.old.GateState(ctx)
+	if err == nil && !g.Closed {
+		err = daybook.Fail(daybook.CodeRefused, "the old system's gate is open again: %s; close it with cutover gate-close, "+
+			"or by the system's own means", g.How)
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+package cutover
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// Returned says what a rollback did.
+type Returned struct {
+	Returned int64    `json:"returned"` // the old system's again
+	Kept     int64    `json:"kept"`     // ran here, or were decided here: the book's
+	KeptIDs  []string `json:"kept_ids,omitempty"`
+}
+
+// Rollback gives every job that moved in and never ran here back to the old
+// system, to where it was taken from and in its order, and opens the old gate
+// last. It goes on where an earlier call stopped.
+func (e *Engine) Rollback(ctx context.Context) (Returned, error) {
+	c, err := e.Load(ctx)
+	if err != nil {
+		return Returned{}, err
+	}
+	var r Returned
+	switch c.Phase {
+	case daybook.PhaseReturned:
+		return r, nil
+	case daybook.PhasePlan, daybook.PhaseShadow:
+		_, err := e.advance(ctx, daybook.PhaseReturned)
+		return r, err
+	case daybook.PhaseReturning:
+	default:
+		if _, err := e.advance(ctx, daybook.PhaseReturning); err != nil {
+			return r, err
+		}
+	}
+	if err := e.old.DropCanary(ctx, e.canary()); err != nil {
+		return r, err
+	}
+	if err := e.returnHeld(ctx, &r); err != nil {
+		return r, err
+	}
+	if err := e.returnMoved(ctx, &r); err != nil {
+		return r, err
+	}
+	if err := e.old.OpenGate(ctx); err != nil {
+		return r, err
+	}
+	_, err = e.advance(ctx, daybook.PhaseReturned)
+	return r, err
+}
+
+// returnHeld gives back what lies in the held list: those that became jobs of the
+// book go back by its list, and here they are only dropped.
+func (e *Engine) returnHeld(ctx context.Context, r *Returned) error {
+	for {
+		held, err := e.old.Held(ctx, e.o.Batch)
+		if err != nil || len(held) == 0 {
+			return err
+		}
+		ids := make([]string, len(held))
+		for k, o := range held {
+			ids[k] = o.Name()
+		}
+		items, err := e.book.ItemsOf(ctx, e.name, ids)
+		if err != nil {
+			return err
+		}
+		recorded := map[string]bool{}
+		for _, i := range items {
+			recorded[i.ID+" "+i.Hash] = !i.Job.IsZero()
+		}
+		for _, o := range slices.Backward(held) {
+			if !recorded[o.Name()+" "+o.Hash()] {
+				if _, err := e.old.Return(ctx, o); err != nil {
+					return err
+				}
+				r.Returned++
+			}
+			e.step(GapReturned)
+			if err := e.old.Drop(ctx, []daybook.OldJob{o}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (e *Engine) returnMoved(ctx context.Context, r *Returned) error {
+	for {
+		going, kept, err := e.book.ReturnOld(ctx, e.name, e.o.Batch, e.o.By)
+		if err != nil || len(going)+len(kept) == 0 {
+			return err
+		}
+		for _, i := range kept {
+			if r.Kept++; len(r.KeptIDs) < namedMost {
+				r.KeptIDs = append(r.KeptIDs, i.ID+" → job "+i.Job.String())
+			}
+		}
+		e.step(GapMarked)
+		for _, i := range going {
+			if _, err := e.old.Return(ctx, *i.Old); err != nil {
+				return err
+			}
+		}
+		e.step(GapReturned)
+		if err := e.book.Returned(ctx, e.name, going); err != nil {
+			return err
+		}
+		r.Returned += int64(len(going))
+		e.report("jobs given back", r.Returned, 0)
+	}
+}
+
+// Retire ends the cutover when the old queue has been empty for as long as quiet,
+// which must be longer than the longest timeout of the old system; before that it
+// answers how long is left. It takes away what the cutover left there.
+func (e *Engine) Retire(ctx context.Context, quiet time.Duration) (left time.Duration, err error) {
+	c, err := e.in(ctx, "retire", daybook.PhaseReconcile, daybook.PhaseRetire)
+	if err != nil {
+		return 0, err
+	}
+	if c.Phase == daybook.PhaseReconcile {
+		b, err := e.Reconcile(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if !b.Balanced {
+			return 0, daybook.Fail(daybook.CodeRefused, "cutover %s doesn't balance: %d still there, %d wrong; cutover "+
+				"reconcile names them", c.Name, b.Still, len(b.Wrong))
+		}
+		if c, err = e.advance(ctx, daybook.PhaseRetire); err != nil {
+			return 0, err
+		}
+	}
+	if _, err := e.watchOnce(ctx, c); err != nil {
+		return 0, err
+	}
+	if c, err = e.Load(ctx); err != nil {
+		return 0, err
+	}
+	n, err := NotesOf(c)
+	if err != nil {
+		return 0, err
+	}
+	if n.EmptyFrom == 0 {
+		return quiet, nil
+	}
+	if left = quiet - time.Since(n.EmptyFrom.Std()); left > 0 {
+		return left, nil
+	}
+	if err := e.old.Forget(ctx); err != nil {
+		return 0, err
+	}
+	_, err = e.advance(ctx, daybook.PhaseRetired)
+	return 0, err
+}

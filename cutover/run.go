@@ -1,0 +1,128 @@
+package cutover
+
+import (
+	"context"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// Ran says what Run let go.
+type Ran struct {
+	Settled  Settled `json:"settled"`
+	Released int64   `json:"released"`
+}
+
+// Run lets the book claim: its queue opens, and the holds of the moved jobs are
+// released. It refuses while a job is still with an old worker.
+func (e *Engine) Run(ctx context.Context) (Ran, error) {
+	c, err := e.in(ctx, "run", daybook.PhaseSettle, daybook.PhaseRun)
+	if err != nil {
+		return Ran{}, err
+	}
+	var r Ran
+	if c.Phase == daybook.PhaseSettle {
+		if err := e.stillClosed(ctx, c); err != nil {
+			return r, err
+		}
+		page, err := e.book.Items(ctx, daybook.ItemFilter{Cutover: e.name, Term: daybook.TermStill, Limit: 1})
+		if err != nil {
+			return r, err
+		}
+		if len(page.Items) > 0 {
+			return r, daybook.Fail(daybook.CodeRefused, "job %s is still with the old system (%s); run cutover settle until "+
+				"it ends", page.Items[0].ID, page.Items[0].Last)
+		}
+		if c, err = e.advance(ctx, daybook.PhaseRun); err != nil {
+			return r, err
+		}
+	}
+	r.Released, err = e.release(ctx, c)
+	return r, err
+}
+
+// release lets the held jobs go, those that a person is asked about not.
+func (e *Engine) release(ctx context.Context, c daybook.Cutover) (int64, error) {
+	answer, err := e.book.Decide(ctx, daybook.Bulk{Move: daybook.MoveUnhold, By: e.o.By,
+		Filter: daybook.Filter{Queue: c.Queue, HeldBy: c.Holder()},
+		Seen:   func(n int64) { e.report("jobs released", n, 0) }})
+	return answer.Done, err
+}
+
+// Watch looks for late arrivals until ctx ends or d has passed (0 looks once):
+// what old producers and old workers still put into the old queue is recognised by
+// its id, or moved in once. It measures the plan's conditions, and one that is
+// declared to fire begins the rollback.
+func (e *Engine) Watch(ctx context.Context, d time.Duration) (Swept, error) {
+	var total Swept
+	until := time.Now().Add(d)
+	for {
+		c, err := e.in(ctx, "watch", daybook.PhaseRun, daybook.PhaseReconcile, daybook.PhaseRetire)
+		if err != nil {
+			return total, err
+		}
+		swept, err := e.watchOnce(ctx, c)
+		total.add(swept)
+		if err != nil {
+			return total, err
+		}
+		e.report("late arrivals", total.Taken+total.Known, 0)
+		if !time.Now().Before(until) || !wait(ctx, min(e.o.Sample, time.Until(until))) {
+			return total, nil
+		}
+	}
+}
+
+func (e *Engine) watchOnce(ctx context.Context, c daybook.Cutover) (Swept, error) {
+	swept, err := e.sweep(ctx, c)
+	if err != nil {
+		return swept, err
+	}
+	if _, err := e.release(ctx, c); err != nil { // what a crash left held
+		return swept, err
+	}
+	left, err := e.old.Left(ctx)
+	if err != nil {
+		return swept, err
+	}
+	if c, err = e.note(ctx, func(n *Notes) {
+		n.Late += swept.Taken + swept.Known
+		empty := swept.Taken+swept.Known == 0
+		for _, jobs := range left {
+			empty = empty && jobs == 0
+		}
+		switch {
+		case !empty:
+			n.EmptyFrom = 0
+		case n.EmptyFrom == 0:
+			n.EmptyFrom = daybook.At(time.Now())
+		}
+	}); err != nil || c.Phase == daybook.PhaseRetire {
+		return swept, err
+	}
+	return swept, e.fire(ctx, c)
+}
+
+// fire begins the rollback that a condition asks for.
+func (e *Engine) fire(ctx context.Context, c daybook.Cutover) error {
+	b, err := e.Board(ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range b.Gauges {
+		if !g.Met || !g.Fires {
+			continue
+		}
+		if _, err := e.note(ctx, func(n *Notes) { n.Fired = g.Condition.String() }); err != nil {
+			return err
+		}
+		by := e.o.By
+		by.Reason = "condition met: " + g.Measure
+		if _, err := e.book.AdvanceCutover(ctx, e.name, daybook.PhaseReturning, by); err != nil {
+			return err
+		}
+		return daybook.Fail(daybook.CodeRefused, "%s is %d, above %d: the rollback of cutover %s began; cutover rollback "+
+			"ends it", g.Measure, g.Now, g.Above, c.Name)
+	}
+	return nil
+}

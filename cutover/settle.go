@@ -1,0 +1,204 @@
+package cutover
+
+import (
+	"context"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// Settled says what became of the jobs that were in old workers' hands.
+type Settled struct {
+	Finished int64 `json:"finished"` // under their old owners
+	Lost     int64 `json:"lost"`     // their owner died: set aside with the open effect handler, or moved
+	Moved    int64 `json:"moved"`    // given back by their owners, and swept in
+	Waiting  int64 `json:"waiting"`  // still with a live owner
+	Blocked  int64 `json:"blocked"`  // waiting for other jobs in the old system
+}
+
+// Settle waits for the jobs in old workers' hands, up to the plan's time: each
+// ends under its owner, or comes back and is swept in, or loses its owner. A live
+// owner is never robbed: what is left when the time is over is told, and the next
+// call goes on waiting.
+func (e *Engine) Settle(ctx context.Context) (Settled, error) {
+	c, err := e.in(ctx, "settle", daybook.PhaseMove, daybook.PhaseSettle)
+	if err != nil {
+		return Settled{}, err
+	}
+	p, err := PlanOf(c)
+	if err != nil {
+		return Settled{}, err
+	}
+	if err := e.stillClosed(ctx, c); err != nil {
+		return Settled{}, err
+	}
+	if c.Phase == daybook.PhaseMove {
+		if c, err = e.advance(ctx, daybook.PhaseSettle); err != nil {
+			return Settled{}, err
+		}
+	}
+	var total Settled
+	until := time.Now().Add(p.Wait)
+	for {
+		swept, err := e.sweep(ctx, c)
+		total.Moved += swept.Taken
+		if err != nil {
+			return total, err
+		}
+		if err := e.settleOnce(ctx, c, p, &total); err != nil {
+			return total, err
+		}
+		if total.Waiting == 0 {
+			return total, nil
+		}
+		if !time.Now().Before(until) {
+			return total, daybook.Fail(daybook.CodeRefused, "%d jobs are still with old workers after %s: stop those and run "+
+				"cutover settle again, which goes on where this stopped", total.Waiting, p.Wait)
+		}
+		e.report("jobs with old workers", total.Waiting, 0)
+		if !wait(ctx, min(e.o.Sample, time.Until(until)+time.Millisecond)) {
+			return total, ctx.Err()
+		}
+	}
+}
+
+// settleOnce looks at every job that still stands with the old system.
+func (e *Engine) settleOnce(ctx context.Context, c daybook.Cutover, p Plan, total *Settled) error {
+	if err := e.sample(ctx, c); err != nil {
+		return err
+	}
+	total.Waiting, total.Blocked = 0, 0
+	alive, err := e.alive(ctx)
+	if err != nil {
+		return err
+	}
+	f := daybook.ItemFilter{Cutover: e.name, Term: daybook.TermStill, Whole: true, Limit: e.o.Batch}
+	for {
+		page, err := e.book.Items(ctx, f)
+		if err != nil {
+			return err
+		}
+		if len(page.Items) > 0 {
+			if err := e.judge(ctx, c, p, page.Items, alive, total); err != nil {
+				return err
+			}
+		}
+		if f.Cursor = page.Cursor; f.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// alive are the owners that gave a sign of life within the system's patience.
+func (e *Engine) alive(ctx context.Context) (map[string]bool, error) {
+	g, err := e.old.GateState(ctx)
+	alive := make(map[string]bool, len(g.Claimants))
+	for _, w := range g.Claimants {
+		alive[w.Name] = time.Since(w.Seen.Std()) <= e.old.Patience()
+	}
+	return alive, err
+}
+
+func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, items []daybook.Item, alive map[string]bool,
+	total *Settled) error {
+	n, err := NotesOf(c)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(items))
+	for k, i := range items {
+		ids[k] = i.ID
+	}
+	found, err := e.old.Find(ctx, ids)
+	if err != nil {
+		return err
+	}
+	fates := make([]daybook.Fate, len(items))
+	var lost []lostJob
+	for k, i := range items {
+		now := among(i, found)
+		at := daybook.At(time.Now())
+		if i.MissedAt == 0 && now.State == daybook.OldGone {
+			i.MissedAt = at
+		}
+		fates[k] = i.FateOf(now, daybook.Look{At: at, OwnerLives: alive[i.Owner], Patience: e.old.Patience(), Died: n.Died})
+		switch {
+		case fates[k] == daybook.FateFinished, fates[k] == daybook.FateGone:
+			total.Finished++
+		case fates[k] == daybook.FateLost, now.State == daybook.OldBlocked:
+			lost = append(lost, lostJob{now: now, last: i.Old, there: now.State != daybook.OldGone})
+		default:
+			total.Waiting++
+		}
+	}
+	if err := e.book.JudgeOld(ctx, e.name, items, fates, "ended under its old owner"); err != nil {
+		return err
+	}
+	return e.takeLost(ctx, c, p, lost, total)
+}
+
+// among finds where the old store has the item's job. Another job that came
+// under its id is not it.
+func among(i daybook.Item, found map[string]daybook.OldJob) daybook.OldJob {
+	now, ok := found[i.ID]
+	if !ok || now.State == "" || len(now.Body) > 0 && now.Hash() != i.Hash {
+		return daybook.OldJob{ID: i.ID, State: daybook.OldGone}
+	}
+	return now
+}
+
+// lostJob is a job without an owner, where it is and as it was last seen whole.
+type lostJob struct {
+	now   daybook.OldJob
+	last  *daybook.OldJob
+	there bool // the old store has it
+}
+
+// takeLost records jobs that lost their owners, and blocked ones. Those that the
+// old store still has are taken out of it, by way of the held list.
+func (e *Engine) takeLost(ctx context.Context, c daybook.Cutover, p Plan, lost []lostJob, total *Settled) error {
+	for _, l := range lost {
+		if l.there {
+			taken, err := e.old.TakeLost(ctx, l.now)
+			if err != nil {
+				return err
+			}
+			if !taken {
+				total.Waiting++ // it isn't lost after all
+				continue
+			}
+			e.step(GapTaken)
+			if _, err := e.sweep(ctx, c); err != nil {
+				return err
+			}
+		} else if err := e.importLost(ctx, c, p, l); err != nil {
+			return err
+		}
+		if l.now.State == daybook.OldBlocked {
+			total.Blocked++
+		} else {
+			total.Lost++
+		}
+	}
+	return nil
+}
+
+// importLost records a job of which the old store has no trace any more.
+func (e *Engine) importLost(ctx context.Context, c daybook.Cutover, p Plan, l lostJob) error {
+	o := l.now
+	if l.last != nil {
+		o = *l.last
+	}
+	o.State = daybook.OldOwnerLost
+	_, err := e.book.ImportOld(ctx, e.name, []daybook.Arriving{e.arrive(c, p, o)})
+	return err
+}
+
+// arrive is what a job becomes here, by mapping and plan.
+func (e *Engine) arrive(c daybook.Cutover, p Plan, o daybook.OldJob) daybook.Arriving {
+	a := e.o.Mapping.Arrive(c, o)
+	if p.Owners == OwnersSafe {
+		a.OwnerDied = false
+	}
+	return a
+}

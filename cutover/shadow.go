@@ -1,0 +1,118 @@
+package cutover
+
+import (
+	"context"
+	"time"
+
+	"github.com/daybookdev/daybook"
+)
+
+// Shadow watches the old system until ctx ends or d has passed: a whole
+// inventory at the beginning and at the end, and the running jobs every sample
+// in between, since some systems forget them when their worker dies.
+func (e *Engine) Shadow(ctx context.Context, d time.Duration) (Shadowed, error) {
+	c, err := e.in(ctx, "shadow", daybook.PhasePlan, daybook.PhaseShadow)
+	if err != nil {
+		return Shadowed{}, err
+	}
+	if c.Phase == daybook.PhasePlan {
+		if c, err = e.advance(ctx, daybook.PhaseShadow); err != nil {
+			return Shadowed{}, err
+		}
+	}
+	if _, err := e.Inventory(ctx); err != nil {
+		return Shadowed{}, err
+	}
+	until := time.Now().Add(d)
+	for rest := d; rest > 0 && wait(ctx, min(rest, e.o.Sample)); rest = time.Until(until) {
+		if err := e.sample(ctx, c); err != nil && ctx.Err() == nil {
+			return Shadowed{}, err
+		}
+		e.report("seconds watched", int64((d-rest)/time.Second), int64(d/time.Second))
+	}
+	if ctx.Err() == nil {
+		if _, err := e.Inventory(ctx); err != nil {
+			return Shadowed{}, err
+		}
+	}
+	return e.Compare(context.WithoutCancel(ctx))
+}
+
+// sample notes the jobs that workers have in hand, and workers that are gone
+// without a farewell.
+func (e *Engine) sample(ctx context.Context, c daybook.Cutover) error {
+	owned, err := e.old.Owned(ctx)
+	if err != nil {
+		return err
+	}
+	see := e.seeing(ctx, c)
+	lost := false
+	for _, o := range owned {
+		lost = lost || o.State == daybook.OldOwnerLost
+		if err := see.add(o); err != nil {
+			return err
+		}
+	}
+	if err := see.flush(); err != nil {
+		return err
+	}
+	silent, err := e.silent(ctx)
+	if err != nil || !lost && !silent {
+		return err
+	}
+	_, err = e.note(ctx, func(n *Notes) { n.Died = daybook.At(time.Now()) })
+	return err
+}
+
+// silent reports whether a worker of the old system that should speak doesn't.
+func (e *Engine) silent(ctx context.Context) (bool, error) {
+	g, err := e.old.GateState(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range g.Claimants {
+		if w.Seen != 0 && time.Since(w.Seen.Std()) > e.old.Patience() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Shadowed compares what was seen coming into the old system with what that did
+// with it. It is outside every count of the book.
+type Shadowed struct {
+	Seen    int64            `json:"seen"`
+	Waits   int64            `json:"waits"`   // nothing to compare yet
+	Agreed  int64            `json:"agreed"`  // ran there, as it would have here
+	Differ  int64            `json:"differ"`  // ran there and failed, or came back
+	How     map[string]int64 `json:"how"`     // the ways in which they differ
+	Missing int64            `json:"missing"` // nowhere, and no trace how it ended
+}
+
+// Compare reads what the shadow saw.
+func (e *Engine) Compare(ctx context.Context) (Shadowed, error) {
+	counts, err := e.book.ItemCounts(ctx, e.name)
+	return compare(counts), err
+}
+
+func compare(counts []daybook.ItemCount) Shadowed {
+	s := Shadowed{How: map[string]int64{}}
+	for _, c := range counts {
+		s.Seen += c.Items
+		switch {
+		case c.Last == daybook.OldDone || c.Term == daybook.TermFinished:
+			s.Agreed += c.Items
+		case c.Last == daybook.OldDead && c.First != daybook.OldDead:
+			s.Differ += c.Items
+			s.How["failed for good"] += c.Items
+		case c.Last == daybook.OldRetrying && c.First != daybook.OldRetrying:
+			s.Differ += c.Items
+			s.How["failed and is to be tried again"] += c.Items
+		case c.Last == daybook.OldOwnerLost:
+			s.Missing += c.Items
+		default:
+			s.Waits += c.Items
+		}
+	}
+	return s
+}

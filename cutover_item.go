@@ -1,0 +1,121 @@
+package daybook
+
+import "time"
+
+// The rules by which an old system's jobs are accounted for. They are pure: a
+// cutover's engine reads the old store, these decide, and the book records.
+
+// seen is what a look at the old store changes in an item that is known.
+func (i Item) seen(o OldJob, now Time) Item {
+	if i.Term != TermStill {
+		return i // its place is settled; the sweep decides about a late copy
+	}
+	i.Last, i.SeenAt, i.MissedAt, i.ChangedAt = o.State, now, 0, now
+	i.Owner, i.OwnerSeen = o.Owner, o.OwnerSeen
+	i.Old = &o // some systems forget it when its owner dies
+	if o.State == OldDone {
+		i.Old = nil
+	}
+	return i
+}
+
+// newItem is an item at its first sight.
+func newItem(o OldJob, occurrence int, arrived bool, now Time) Item {
+	i := Item{ID: o.Name(), Occurrence: occurrence, Hash: o.Hash(), First: o.State, Term: TermStill, Arrived: arrived,
+		Class: o.Class, FirstAt: now}
+	return i.seen(o, now)
+}
+
+// Sight decides where a job that was seen in the old store belongs among the
+// items of the same id: it is one of them when its hash is the same, else a new
+// one. It answers the item to save.
+func Sight(known []Item, o OldJob, gated bool, now Time) Item {
+	hash := o.Hash()
+	for _, i := range known {
+		if i.Hash == hash {
+			return i.seen(o, now)
+		}
+	}
+	return newItem(o, len(known), gated, now)
+}
+
+// Arrive decides about a job that was taken out of the old store into the held
+// list. One that is known, all of it equal, is not taken in again. One of a known
+// id that is different is, for a person to look at, and so is one that was
+// thought to have ended only because it was nowhere.
+func Arrive(known []Item, o OldJob, gated bool, now Time) (i Item, take bool) {
+	i = Sight(known, o, gated, now)
+	switch {
+	case i.Term == TermStill:
+		i.Asked = i.Occurrence > 0 // old systems use ids again
+		return i, true
+	case i.Term == TermFinished && !i.Proved: // it was only nowhere to be seen
+		i.Asked = true
+		return i, true
+	}
+	i.Again++
+	i.ChangedAt = now
+	return i, false
+}
+
+// taken is the item of a job that became one of the book.
+func (i Item) taken(o OldJob, j Job, place int64, now Time) Item {
+	i.Job, i.Place, i.ChangedAt, i.Old = j.ID, place, now, &o
+	switch {
+	case j.OpenEffect != "" || i.Asked:
+		i.Term = TermOpen
+	case j.State == SetAside:
+		i.Term = TermDead
+	default:
+		i.Term = TermMoved
+	}
+	return i
+}
+
+// Fate is what became of a job that old workers had in hand when the gate closed.
+type Fate string
+
+// The fates.
+const (
+	FateWait     Fate = "wait"     // its owner lives and has it, or may
+	FateFinished Fate = "finished" // done, and the old system says so
+	FateGone     Fate = "gone"     // its owner lived on and no longer has it: it ended
+	FateLost     Fate = "lost"     // its owner died with it
+	FateSweep    Fate = "sweep"    // it went back to where a sweep takes it
+)
+
+// Look is what one look at the old store knows beside where a job is.
+type Look struct {
+	At         Time
+	OwnerLives bool          // the job's last owner was alive in this look
+	Patience   time.Duration // how long an owner of that system may be silent and yet live
+	Died       Time          // when a worker was last found to have died without a farewell; 0 is never
+}
+
+// FateOf judges one: found is where the old store has it now.
+func (i Item) FateOf(found OldJob, l Look) Fate {
+	switch found.State {
+	case OldDone:
+		return FateFinished
+	case OldWaiting, OldLater, OldRetrying, OldDead, OldBlocked:
+		return FateSweep
+	case OldOwned:
+		return FateWait
+	case OldOwnerLost:
+		return FateLost
+	}
+	owned := i.Last == OldOwned || i.Last == OldOwnerLost
+	switch patience := Time(l.Patience.Microseconds()); { // it is nowhere
+	case i.Last == OldOwnerLost, i.SeenAt-i.OwnerSeen > patience && owned:
+		return FateLost // silent when it was last seen with the job
+	case l.OwnerLives && owned:
+		return FateGone
+	case owned && i.MissedAt-i.SeenAt > patience:
+		return FateLost // nobody looked for too long to say how its owner went
+	case l.At-i.MissedAt <= patience:
+		return FateWait // it may be between two places
+	case !owned && l.Died >= i.SeenAt:
+		return FateLost // it may have been in hands that were never seen with it
+	}
+	return FateGone // it ended by itself: what it hadn't done it would have given back
+}

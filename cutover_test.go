@@ -1,0 +1,142 @@
+package daybook
+
+import (
+	"testing"
+	"time"
+)
+
+func oldJob(id, body string, s OldState) OldJob { return OldJob{ID: id, Body: []byte(body), State: s} }
+
+// TestPhases: the table is whole, one authority a phase, and every phase that
+// isn't over leads somewhere that exists.
+func TestPhases(t *testing.T) {
+	for _, r := range PhaseRules {
+		if r.What == "" || r.Claims == "" {
+			t.Errorf("phase %s says too little", r.Phase)
+		}
+		for _, next := range r.Next {
+			if next.Rule().Phase != next {
+				t.Errorf("%s leads to %s, which isn't there", r.Phase, next)
+			}
+			if r.Claims == BookMayClaim && next.Rule().Claims == OldMayClaim ||
+				r.Claims == OldMayClaim && next.Rule().Claims == BookMayClaim {
+				t.Errorf("from %s to %s authority goes over without a phase in which nobody has it", r.Phase, next)
+			}
+		}
+	}
+	c := Cutover{Name: "c", Phase: PhasePlan}
+	if _, err := c.To(PhaseMove, By{}, 1); CodeOf(err) != CodeRefused {
+		t.Errorf("plan leads to move: %v", err)
+	}
+	next, err := c.To(PhaseShadow, By{Actor: "a", Reason: "r"}, 7)
+	if err != nil || next.Claims != OldMayClaim || next.EnteredAt(PhaseShadow) != 7 || len(c.Steps) != 0 {
+		t.Errorf("to shadow: %+v, %v", next, err)
+	}
+}
+
+// TestArrive: what of the old system becomes a job, what is known, and what a
+// person is asked about.
+func TestArrive(t *testing.T) {
+	still := Sight(nil, oldJob("1", "a", OldWaiting), false, 1)
+	as := func(term Term, change func(*Item)) []Item {
+		i := still
+		i.Term = term
+		if change != nil {
+			change(&i)
+		}
+		return []Item{i}
+	}
+	proved := func(i *Item) { i.Proved = true }
+	for _, tt := range []struct {
+		name        string
+		known       []Item
+		body        string
+		take, asked bool
+		occurrence  int
+	}{
+		{"never seen", nil, "a", true, false, 0},
+		{"seen before", as(TermStill, nil), "a", true, false, 0},
+		{"moved already", as(TermMoved, nil), "a", false, false, 0},
+		{"carried as dead", as(TermDead, nil), "a", false, false, 0},
+		{"open", as(TermOpen, nil), "a", false, false, 0},
+		{"finished, as its record says", as(TermFinished, proved), "a", false, false, 0},
+		{"was only nowhere", as(TermFinished, nil), "a", true, true, 0},
+		{"id used again while the first moved", as(TermMoved, nil), "b", true, true, 1},
+		{"id used again after the first finished", as(TermFinished, proved), "b", true, true, 1},
+		{"id used again while the first is there", as(TermStill, nil), "b", true, true, 1},
+	} {
+		i, take := Arrive(tt.known, oldJob("1", tt.body, OldWaiting), true, 9)
+		if take != tt.take || i.Asked != tt.asked || i.Occurrence != tt.occurrence {
+			t.Errorf("%s: take %v, asked %v, occurrence %d", tt.name, take, i.Asked, i.Occurrence)
+		}
+		if !take && i.Again != 1 {
+			t.Errorf("%s: met again %d times", tt.name, i.Again)
+		}
+	}
+}
+
+// TestFate: what became of a job in old hands. Whoever can't be sure says lost,
+// never gone.
+func TestFate(t *testing.T) {
+	const second = Time(1e6)
+	item := func(last OldState, seen, ownerSeen, missed Time) Item {
+		return Item{Last: last, SeenAt: seen * second, OwnerSeen: ownerSeen * second, MissedAt: missed * second}
+	}
+	gone := OldJob{State: OldGone}
+	look := Look{At: 1000 * second, Patience: 30 * time.Second}
+	lives := look
+	lives.OwnerLives = true
+	died := look
+	died.Died = 910 * second
+	for _, tt := range []struct {
+		name  string
+		item  Item
+		found OldJob
+		look  Look
+		want  Fate
+	}{
+		{"in its done set", item(OldOwned, 900, 900, 0), OldJob{State: OldDone}, look, FateFinished},
+		{"back in the queue", item(OldOwned, 900, 900, 0), OldJob{State: OldWaiting}, look, FateSweep},
+		{"to be tried again", item(OldOwned, 900, 900, 0), OldJob{State: OldRetrying}, look, FateSweep},
+		{"still in hand", item(OldOwned, 999, 999, 0), OldJob{State: OldOwned}, look, FateWait},
+		{"its owner is lost", item(OldOwned, 999, 900, 0), OldJob{State: OldOwnerLost}, look, FateLost},
+		{"gone from a living owner", item(OldOwned, 990, 990, 995), gone, lives, FateGone},
+		{"gone with an owner that was silent before", item(OldOwned, 990, 950, 995), gone, look, FateLost},
+		{"gone with its record, lost then", item(OldOwnerLost, 990, 990, 995), gone, lives, FateLost},
+		{"gone just now", item(OldOwned, 990, 990, 995), gone, look, FateWait},
+		{"gone for long, its owner left in order", item(OldOwned, 900, 900, 905), gone, look, FateGone},
+		{"nobody looked for too long", item(OldOwned, 900, 900, 940), gone, look, FateLost},
+		{"was waiting, is gone", item(OldWaiting, 900, 0, 905), gone, look, FateGone},
+		{"was waiting, is gone, and a worker died since", item(OldWaiting, 900, 0, 905), gone, died, FateLost},
+		{"was waiting, a worker died before", item(OldWaiting, 920, 0, 925), gone, died, FateGone},
+	} {
+		if got := tt.item.FateOf(tt.found, tt.look); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestGoBack: only what never ran here goes back.
+func TestGoBack(t *testing.T) {
+	from := func(j *Job) { j.Origin = &Origin{System: "sidekiq"} }
+	fresh := with(waitingJob(), from, held, func(j *Job) { j.Generation = 0 })
+	c, err := fresh.GoBack(By{Actor: "a"}, testNow)
+	if err != nil || c.Now.State != Moved || c.Now.HeldBy != "" {
+		t.Errorf("a waiting one: %+v, %v", c.Now, err)
+	}
+	dead := fresh.setAside(ReasonFailures, testNow)
+	if c, err = dead.GoBack(By{Actor: "a"}, testNow); err != nil || c.Now.State != Cancelled {
+		t.Errorf("a dead one: %+v, %v", c.Now, err)
+	}
+	open := dead
+	open.OpenEffect = HandlerEffect
+	ran := fresh
+	ran.Generation = 1
+	for name, j := range map[string]Job{"open": open, "ran": ran, "born here": with(waitingJob(), func(j *Job) {
+		j.Generation = 0
+	})} {
+		if _, err := j.GoBack(By{}, testNow); CodeOf(err) != CodeRefused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

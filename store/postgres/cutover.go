@@ -1,0 +1,167 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/daybookdev/daybook"
+)
+
+func scanCutover(row []any) (c daybook.Cutover, err error) {
+	if err = json.Unmarshal([]byte(text(row[0])), &c); err != nil {
+		return c, fmt.Errorf("reading a cutover: %w", err)
+	}
+	c.Changes = num(row[1])
+	return c, nil
+}
+
+// Cutover loads one.
+func (v *view) Cutover(_ context.Context, name string) (daybook.Cutover, bool, error) {
+	return v.cutover(name, "")
+}
+
+// Cutover of a write holds the record, so that its phase stays what it is while
+// jobs move by it.
+func (t *tx) Cutover(_ context.Context, name string) (daybook.Cutover, bool, error) {
+	return t.cutover(name, " FOR UPDATE")
+}
+
+func (v *view) cutover(name, lock string) (c daybook.Cutover, found bool, err error) {
+	err = v.look("SELECT doc, changes FROM daybook.cutover WHERE name = $1::text"+lock, []any{name},
+		func(row []any) (err error) {
+			found = true
+			c, err = scanCutover(row)
+			return err
+		})
+	return c, found, err
+}
+
+// Cutovers lists all.
+func (v *view) Cutovers(context.Context) (list []daybook.Cutover, err error) {
+	err = v.look("SELECT doc, changes FROM daybook.cutover ORDER BY n", nil, func(row []any) error {
+		c, err := scanCutover(row)
+		list = append(list, c)
+		return err
+	})
+	return list, err
+}
+
+// SaveCutover inserts one, or updates it where nobody changed it meanwhile.
+func (t *tx) SaveCutover(_ context.Context, c daybook.Cutover) error {
+	doc, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("writing a cutover: %w", err)
+	}
+	if c.Changes == 0 {
+		t.later(1, "cutovers", "INSERT INTO daybook.cutover (name, changes, doc) VALUES ($1::text, 1, $2::text)"+
+			" ON CONFLICT DO NOTHING", c.Name, string(doc))
+	} else {
+		t.later(1, "cutovers", "UPDATE daybook.cutover SET changes = changes + 1, doc = $2::text WHERE name = $1::text"+
+			" AND changes = $3::bigint", c.Name, string(doc), c.Changes)
+	}
+	return t.flush()
+}
+
+// SaveItems inserts items or overwrites them.
+func (t *tx) SaveItems(_ context.Context, cutover string, items []daybook.Item) error {
+	for _, i := range items {
+		doc, err := json.Marshal(i)
+		if err != nil {
+			return fmt.Errorf("writing an item: %w", err)
+		}
+		old, err := i.Old.Keep()
+		if err != nil {
+			return fmt.Errorf("writing an item: %w", err)
+		}
+		t.later(1, "items", `INSERT INTO daybook.cutover_item (cutover, id, occurrence, term, place, first, last, arrived,
+				asked, again, seen_at, doc, old)
+			VALUES ($1::text, $2::text, $3::int, $4::text, $5::bigint, $6::text, $7::text, $8::boolean, $9::boolean,
+				$10::bigint, $11::bigint, $12::text, $13::text)
+			ON CONFLICT (cutover, id, occurrence) DO UPDATE SET term = excluded.term, place = excluded.place,
+				first = excluded.first, last = excluded.last, arrived = excluded.arrived, asked = excluded.asked,
+				again = excluded.again, seen_at = excluded.seen_at, doc = excluded.doc, old = excluded.old`,
+			cutover, i.ID, int64(i.Occurrence), string(i.Term), i.Place, string(i.First), string(i.Last), i.Arrived, i.Asked,
+			i.Again, int64(i.SeenAt), string(doc), nullText(old))
+	}
+	return t.flush()
+}
+
+// scanItem reads n, doc, old.
+func scanItem(row []any) (i daybook.Item, n int64, err error) {
+	if err = json.Unmarshal([]byte(text(row[1])), &i); err == nil {
+		i.Old, err = daybook.KeptOld(text(row[2]))
+	}
+	if err != nil {
+		return i, 0, fmt.Errorf("reading an item: %w", err)
+	}
+	return i, num(row[0]), nil
+}
+
+// ItemsOf loads the items of these ids.
+func (v *view) ItemsOf(_ context.Context, cutover string, ids []string) (items []daybook.Item, err error) {
+	err = v.look(`SELECT n, doc, old FROM daybook.cutover_item WHERE cutover = $1::text AND id = ANY ($2::text[])
+		ORDER BY id, occurrence`, []any{cutover, ids}, func(row []any) error {
+		i, _, err := scanItem(row)
+		items = append(items, i)
+		return err
+	})
+	return items, err
+}
+
+// Items lists a page.
+func (v *view) Items(_ context.Context, f daybook.ItemFilter) (page daybook.Page[daybook.Item], err error) {
+	after, _, err := openCursor(f.Cursor, 1)
+	if err != nil {
+		return page, err
+	}
+	if f.Limit <= 0 {
+		f.Limit = daybook.ListDefault
+	}
+	var p params
+	where := []string{"cutover = " + p.add(f.Cutover) + "::text"}
+	if f.Term != "" {
+		where = append(where, "term = "+p.add(string(f.Term))+"::text")
+	}
+	if f.Last != "" {
+		where = append(where, "last = "+p.add(string(f.Last))+"::text")
+	}
+	if f.SeenBefore != 0 {
+		where = append(where, "seen_at < "+p.add(int64(f.SeenBefore))+"::bigint")
+	}
+	old, order := "NULL::text", "n"
+	if f.Whole {
+		old = "old"
+	}
+	if f.Backward {
+		order = "place DESC, n DESC"
+	} else if len(after) == 1 {
+		where = append(where, "n > "+p.add(after[0])+"::bigint")
+	}
+	var last []int64
+	err = v.look("SELECT n, doc, "+old+" FROM daybook.cutover_item WHERE "+strings.Join(where, " AND ")+" ORDER BY "+
+		order+" LIMIT "+p.add(int64(f.Limit)+1)+"::bigint", p, func(row []any) error {
+		i, n, err := scanItem(row)
+		page.Items, last = append(page.Items, i), append(last, n)
+		return err
+	})
+	if err == nil && len(page.Items) > f.Limit {
+		page.Items = page.Items[:f.Limit]
+		page.Cursor = closeCursor(last[f.Limit-1:f.Limit], "")
+	}
+	return page, err
+}
+
+// ItemCounts counts the items that are alike.
+func (v *view) ItemCounts(_ context.Context, cutover string) (counts []daybook.ItemCount, err error) {
+	err = v.look(`SELECT first, last, term, arrived, asked, count(*), sum(again)::bigint FROM daybook.cutover_item
+		WHERE cutover = $1::text GROUP BY first, last, term, arrived, asked ORDER BY first, last, term, arrived, asked`,
+		[]any{cutover}, func(row []any) error {
+			counts = append(counts, daybook.ItemCount{First: daybook.OldState(text(row[0])),
+				Last: daybook.OldState(text(row[1])), Term: daybook.Term(text(row[2])), Arrived: truth(row[3]),
+				Asked: truth(row[4]), Items: num(row[5]), Again: num(row[6])})
+			return nil
+		})
+	return counts, err
+}
