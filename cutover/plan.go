@@ -159,8 +159,8 @@ func stranded(n Notes, left map[string]int64) Question {
 	if n.Inventory == nil {
 		return q
 	}
-	q.Answer = "every place of the old store is read at one instant and listed by id; sweeps repeat until nothing is left, " +
-		"and reconcile names each id that is nowhere"
+	q.Answer = "every place of the old store is read at one instant and listed by id; sweeps repeat until nothing is " +
+		"left, and reconcile names each id that is nowhere"
 	if unread := n.Inventory.Unreadable; unread > 0 {
 		q.Answer += "; bodies that can't be read are carried as they are and set aside"
 	}

@@ -20,8 +20,8 @@ var contractOfCutovers = []test{
 // cutover begins one and takes it to a phase.
 func (w *world) cutover(to daybook.Phase) daybook.Cutover {
 	w.Helper()
-	c, err := w.book.PlanCutover(w.ctx, daybook.Cutover{Name: "c", System: "sidekiq", Store: "redis://there", OldQueue: "old",
-		Queue: "q"}, someone)
+	c, err := w.book.PlanCutover(w.ctx, daybook.Cutover{Name: "c", System: "sidekiq", Store: "redis://there",
+		OldQueue: "old", Queue: "q"}, someone)
 	w.ok(err)
 	for _, p := range []daybook.Phase{daybook.PhaseShadow, daybook.PhaseGate, daybook.PhaseMove, daybook.PhaseSettle,
 		daybook.PhaseRun} {
