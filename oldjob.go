@@ -34,6 +34,17 @@ func (s OldState) Movable() bool {
 	return slices.Contains([]OldState{OldWaiting, OldLater, OldRetrying, OldDead}, s)
 }
 
+// OldArgs says what Args are where they aren't the job's own JSON: a JSON string
+// that holds bytes in base64.
+type OldArgs string
+
+// What those bytes are.
+const (
+	OldArgsJSON   OldArgs = ""       // no bytes: Args are JSON as it was
+	OldArgsBytes  OldArgs = "bytes"  // the system doesn't say; whoever wrote the job knows
+	OldArgsPickle OldArgs = "pickle" // Python's own; nobody loads them here, since that runs code
+)
+
 // OldJob is one job as another system keeps it. Its times have that system's
 // clock.
 type OldJob struct {
@@ -41,7 +52,8 @@ type OldJob struct {
 	State       OldState        `json:"state"`
 	Class       string          `json:"class"`          // class, type or name of the work
 	Args        json.RawMessage `json:"args,omitempty"` // as JSON, where they can be read as that
-	Key         string          `json:"key,omitempty"`  // what makes it unique over there
+	ArgsAs      OldArgs         `json:"args_as,omitempty"`
+	Key         string          `json:"key,omitempty"` // what makes it unique over there
 	Priority    int             `json:"priority,omitempty"`
 	DueAt       Time            `json:"due_at,omitzero"` // of later and retrying
 	EnqueuedAt  Time            `json:"enqueued_at,omitzero"`
@@ -53,7 +65,9 @@ type OldJob struct {
 	OwnerSeen   Time            `json:"owner_seen,omitzero"` // the owner's last sign of life
 	Unreadable  string          `json:"unreadable,omitempty"`
 	// Raw is what the old system needs to have the job back, by the source's
-	// own rules; Body is what the job itself is, and the same while it lives.
+	// own rules, and where it lay: that of a job that was taken is what Return
+	// wants, that of a job that was read is what TakeLost wants. Body is what
+	// the job itself is, and the same while it lives.
 	Raw  []byte `json:"-"`
 	Body []byte `json:"-"`
 }

@@ -89,7 +89,9 @@ type Mover interface {
 	// the order in which workers would take them, and answers them.
 	Take(ctx context.Context, n int) ([]daybook.OldJob, error)
 	// TakeLost moves one job whose owner is lost into the held list, if the old
-	// store still has it and its owner still gives no sign of life.
+	// store still has it and its owner still gives no sign of life. That is
+	// judged more strictly than for OldOwnerLost where the system has both a
+	// quick sign and a slow one, such as a lease.
 	TakeLost(ctx context.Context, job daybook.OldJob) (bool, error)
 	// Held lists up to n jobs of the held list, oldest first.
 	Held(ctx context.Context, n int) ([]daybook.OldJob, error)
@@ -99,10 +101,13 @@ type Mover interface {
 	Drop(ctx context.Context, jobs []daybook.OldJob) error
 	// Return puts one job back to where it came from (a waiting one to the end
 	// where workers take), unless the old store has a job of that id: then it
-	// answers false. It goes by OldJob.Raw alone.
+	// answers false. It goes by OldJob.Raw alone, whether the job is still held
+	// or was dropped long ago, and takes it out of the held list. Who returns
+	// many goes from the last taken to the first: then their order is restored.
 	Return(ctx context.Context, job daybook.OldJob) (bool, error)
 	// Left counts what is left of the queue in the old store, by where it lies,
 	// the held list too; Forget takes away what the cutover itself left there.
+	// While jobs are held, Forget is refused.
 	Left(ctx context.Context) (map[string]int64, error)
 	Forget(ctx context.Context) error
 }
