@@ -23,6 +23,10 @@ type Scan struct {
 	Notes []string // what the system keeps no trace of, or this scan couldn't see
 }
 
+// CanaryClass is the class of the job that proves a gate. Old workers don't know
+// it.
+const CanaryClass = "daybook.canary"
+
 // Claimant is somebody who can take work out of the old queue.
 type Claimant struct {
 	Name  string       `json:"name"`

@@ -27,6 +27,8 @@ const (
 	TTL  // what is left of a key's life, in milliseconds, as the score of one entry
 )
 
+func (k Kind) large() bool { return k <= Sorted }
+
 // A Part is a key to be read.
 type Part struct {
 	Key  string
@@ -53,16 +55,21 @@ const (
 	copyLife  = 15 * time.Minute // renewed while it is read
 )
 
-// Read reads keys as they are at one instant and calls each for every entry, key
-// by key in the order of parts. It answers the instant by the store's clock. A
-// key that isn't there has no entries.
+// Read reads keys as they are at one instant and calls each for every entry: the
+// small kinds first, then lists and sorted sets, both in the order of parts. It
+// answers the instant by the store's clock. A key that isn't there has no
+// entries. settled is called between the two and may refuse what was read, with
+// an error that Read answers then; nil is never.
 //
 // What is large is copied within the store at that instant, read from the copy
 // in pages, and the copy removed; it goes by itself after a quarter of an hour.
 // When the store has no memory for that, Read is refused. scratch begins the
 // names of the copies.
-func (s *Store) Read(ctx context.Context, scratch string, parts []Part, each func(part int, e Entry) error) (
-	daybook.Time, error) {
+func (s *Store) Read(ctx context.Context, scratch string, parts []Part, settled func() error,
+	each func(part int, e Entry) error) (daybook.Time, error) {
+	if settled == nil {
+		settled = func() error { return nil }
+	}
 	size, err := s.size(ctx, parts)
 	if err != nil {
 		return 0, err
@@ -71,9 +78,9 @@ func (s *Store) Read(ctx context.Context, scratch string, parts []Part, each fun
 		if err := s.headroom(ctx, size.bytes); err != nil {
 			return 0, err
 		}
-		return s.readCopy(ctx, scratch, parts, each)
+		return s.readCopy(ctx, scratch, parts, settled, each)
 	}
-	return s.readWhole(ctx, parts, each)
+	return s.readWhole(ctx, parts, settled, each)
 }
 
 // size is about how much the large kinds hold.
@@ -108,7 +115,8 @@ func (s *Store) size(ctx context.Context, parts []Part) (limits, error) {
 }
 
 // readWhole reads everything in one transaction.
-func (s *Store) readWhole(ctx context.Context, parts []Part, each func(int, Entry) error) (daybook.Time, error) {
+func (s *Store) readWhole(ctx context.Context, parts []Part, settled func() error, each func(int, Entry) error) (
+	daybook.Time, error) {
 	var now *redis.TimeCmd
 	answers := make([]redis.Cmder, len(parts))
 	_, err := s.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -121,18 +129,32 @@ func (s *Store) readWhole(ctx context.Context, parts []Part, each func(int, Entr
 	if err != nil && err != redis.Nil {
 		return 0, s.Err("reading the queue", err)
 	}
+	if err := s.give(parts, answers, false, each); err != nil {
+		return 0, err
+	}
+	if err := settled(); err != nil {
+		return 0, err
+	}
+	return daybook.At(now.Val()), s.give(parts, answers, true, each)
+}
+
+// give hands out the answers of large or of small kinds.
+func (s *Store) give(parts []Part, answers []redis.Cmder, large bool, each func(int, Entry) error) error {
 	for i, a := range answers {
+		if a == nil || parts[i].Kind.large() != large {
+			continue
+		}
 		if err := a.Err(); err != nil && err != redis.Nil {
-			return 0, s.Err("reading the queue", err)
+			return s.Err("reading the queue", err)
 		}
 		for e := range entries(parts[i].Kind, a) {
 			if err := each(i, e); err != nil {
-				return 0, err
+				return err
 			}
 		}
 		answers[i] = nil // read; let it go
 	}
-	return daybook.At(now.Val()), nil
+	return nil
 }
 
 func ask(ctx context.Context, p redis.Pipeliner, part Part) redis.Cmder {
@@ -218,13 +240,13 @@ func mib(bytes int64) string { return fmt.Sprintf("%d MiB", (bytes+1<<20-1)>>20)
 
 // readCopy copies the large kinds at one instant, reads the small ones then, and
 // pages through the copies.
-func (s *Store) readCopy(ctx context.Context, scratch string, parts []Part, each func(int, Entry) error) (
-	daybook.Time, error) {
+func (s *Store) readCopy(ctx context.Context, scratch string, parts []Part, settled func() error,
+	each func(int, Entry) error) (daybook.Time, error) {
 	run := scratch + rand.Text() + ":"
 	copies := make([]string, len(parts))
 	var keys []string
 	for i, part := range parts {
-		if part.Kind <= Sorted {
+		if part.Kind.large() {
 			copies[i] = run + strconv.Itoa(i)
 			keys = append(keys, copies[i])
 		}
@@ -256,18 +278,18 @@ func (s *Store) readCopy(ctx context.Context, scratch string, parts []Part, each
 	if err != nil && err != redis.Nil {
 		return 0, s.Err("copying the queue for reading it (Redis 6.2 is the first that can)", err)
 	}
+	if err := s.give(parts, answers, false, each); err != nil {
+		return 0, err
+	}
+	if err := settled(); err != nil {
+		return 0, err
+	}
 	for i, part := range parts {
-		err := error(nil)
-		if copies[i] != "" {
-			err = s.pages(ctx, part.Kind, copies[i], counts[i].Val(), keys, func(e Entry) error { return each(i, e) })
-		} else {
-			for e := range entries(part.Kind, answers[i]) {
-				if err = each(i, e); err != nil {
-					break
-				}
-			}
+		if copies[i] == "" {
+			continue
 		}
-		if err != nil {
+		each := func(e Entry) error { return each(i, e) }
+		if err := s.pages(ctx, part.Kind, copies[i], counts[i].Val(), keys, each); err != nil {
 			return 0, err
 		}
 	}
