@@ -23,6 +23,10 @@ type Scan struct {
 	Notes []string // what the system keeps no trace of, or this scan couldn't see
 }
 
+// CanaryClass is the class of the job that proves a gate. Old workers don't know
+// it.
+const CanaryClass = "daybook.canary"
+
 // Claimant is somebody who can take work out of the old queue.
 type Claimant struct {
 	Name  string       `json:"name"`
@@ -71,7 +75,7 @@ type Gate interface {
 	// PutCanary puts a job there that no worker should get, at the taking end,
 	// and answers its id; CanaryThere reports whether it lies there still;
 	// DropCanary takes it away. Scan, Take and Owned pass by it. Its class is
-	// "daybook.canary", which old workers don't know: one that takes it fails.
+	// CanaryClass: an old worker that takes it fails.
 	PutCanary(ctx context.Context, id string) error
 	CanaryThere(ctx context.Context, id string) (bool, error)
 	DropCanary(ctx context.Context, id string) error

@@ -23,7 +23,6 @@ func later(path, instead string) *cobra.Command {
 // addLater adds the commands that aren't in this version yet.
 func addLater(root *cobra.Command) {
 	root.AddCommand(
-		later("cutover", "enqueue --from takes jobs in from a file"),
 		later("bench", "demo -o json tells jobs_per_second"),
 		later("top", "backlog --watch shows the flows"),
 	)

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/cutover"
+	"github.com/daybookdev/daybook/cutover/sidekiq"
+)
+
+// oldFlags say where the old system is, and what its classes are here.
+type oldFlags struct {
+	from, system, queue, prefix, workersUser string
+	mapping                                  string
+	batch                                    int
+	reason                                   string
+}
+
+// environmentFrom stands for --from, so that a password needn't be in a process
+// list.
+const environmentFrom = "DAYBOOK_CUTOVER_FROM"
+
+func (f *oldFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.from, "from", "",
+		"the old system's store: redis://, rediss:// or unix:// (or "+environmentFrom+")")
+	fs.StringVar(&f.prefix, "prefix", "", "what the old system's keys begin with (default what it uses by itself)")
+	fs.StringVar(&f.workersUser, "workers-user", "",
+		"the Redis user that only old workers log in as: the gate then takes its right to take jobs (Sidekiq; default none)")
+	fs.StringVar(&f.mapping, "map", "",
+		"TOML file with a table [CLASS] for each class: kind, args, on-lost, safe, max-failures, timeout (default none)")
+	fs.IntVar(&f.batch, "batch", cutover.BatchDefault, "jobs of one step (1–5000)")
+	reasonFlag(cmd, &f.reason)
+}
+
+func (f *oldFlags) registerPlace(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.system, "system", "", "the old system: "+strings.Join(oldSystems, ", "))
+	cmd.Flags().StringVar(&f.queue, "queue", "", "its queue (1–256 bytes)")
+}
+
+// oldSystems are those that have a source.
+var oldSystems = []string{"sidekiq"}
+
+// open connects to the old system's queue.
+func (f *oldFlags) open() (cutover.Old, error) {
+	if f.from == "" {
+		f.from = os.Getenv(environmentFrom)
+	}
+	switch {
+	case f.from == "":
+		return nil, usage("say where the old system is, with --from or %s", environmentFrom)
+	case f.batch < 1 || f.batch > cutover.BatchMost:
+		return nil, daybook.Invalid("batch", "wants 1…%d, got %d", cutover.BatchMost, f.batch)
+	case f.queue == "":
+		return nil, usage("say which queue of the old system, with --queue")
+	case f.workersUser != "" && f.system != "sidekiq":
+		return nil, usage("--workers-user is for sidekiq; %s has a gate of its own", f.system)
+	}
+	switch f.system {
+	case "sidekiq":
+		return sidekiq.Open(sidekiq.Options{URL: f.from, Queue: f.queue, Prefix: f.prefix, WorkersUser: f.workersUser})
+	}
+	return nil, usage("--system wants one of %s, got %q", strings.Join(oldSystems, ", "), f.system)
+}
+
+// classKeys are what a class of the mapping file may say.
+var classKeys = []string{"kind", "args", "on-lost", "safe", "max-failures", "timeout"}
+
+// readMapping reads what classes of the old system are here.
+func readMapping(path string) (cutover.Mapping, error) {
+	m := cutover.Mapping{Classes: map[string]cutover.Rule{}}
+	if path == "" {
+		return m, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return m, usage("--map %s can't be read; give an existing TOML file", path)
+	}
+	var tables map[string]struct {
+		Kind        string `toml:"kind"`
+		Args        string `toml:"args"`
+		OnLost      string `toml:"on-lost"`
+		Safe        bool   `toml:"safe"`
+		MaxFailures int    `toml:"max-failures"`
+		Timeout     string `toml:"timeout"`
+	}
+	decoder := toml.NewDecoder(strings.NewReader(string(text)))
+	if err := decoder.DisallowUnknownFields().Decode(&tables); err != nil {
+		return m, usage("--map %s: a class has %s; %s", path, strings.Join(classKeys, ", "), err)
+	}
+	for class, t := range tables {
+		r := cutover.Rule{Kind: t.Kind, Args: cutover.Shape(t.Args), OnLost: daybook.OnLost(t.OnLost), Safe: t.Safe,
+			MaxFailures: t.MaxFailures}
+		if t.Timeout != "" {
+			if r.Timeout, err = parseDuration(t.Timeout); err != nil {
+				return m, usage("--map %s: the timeout of %q wants a time such as 5m, got %q", path, class, t.Timeout)
+			}
+		}
+		m.Classes[class] = r
+	}
+	return m, m.Check()
+}
+
+// engine opens book and old store for one cutover. Without a system it is the
+// one that the record names.
+func (a *app) engine(ctx context.Context, name string, f *oldFlags,
+	work func(context.Context, *cutover.Engine) error) error {
+	return a.onBook(ctx, func(ctx context.Context, book *daybook.Book) error {
+		if f.system == "" {
+			c, err := book.Cutover(ctx, name)
+			if err != nil {
+				return err
+			}
+			f.system, f.queue = c.System, strings.TrimPrefix(c.OldQueue, f.prefix)
+		}
+		mapping, err := readMapping(f.mapping)
+		if err != nil {
+			return err
+		}
+		old, err := f.open()
+		if err != nil {
+			return err
+		}
+		defer old.Close()
+		bar := a.cutoverBar()
+		defer bar.end()
+		return work(ctx, cutover.New(book, old, name, cutover.Options{Mapping: mapping, By: a.by(f.reason), Batch: f.batch,
+			Log: slog.Default(), Report: bar.report}))
+	})
+}
+
+// cutoverBar shows how far long work is, on a terminal.
+type cutoverBar struct {
+	a    *app
+	what string
+	bar  *progressbar.ProgressBar
+}
+
+func (a *app) cutoverBar() *cutoverBar { return &cutoverBar{a: a} }
+
+func (b *cutoverBar) report(what string, done, total int64) {
+	if what != b.what {
+		b.end()
+		if total == 0 {
+			total = -1
+		}
+		b.what, b.bar = what, b.a.progress(total, what, false)
+	}
+	if b.bar != nil {
+		b.bar.Set64(done)
+	}
+}
+
+func (b *cutoverBar) end() {
+	if b.bar != nil {
+		b.bar.Finish()
+		b.bar = nil
+	}
+}
+
+// sortedKeys are a map's keys in order.
+func sortedKeys[K ~string, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
