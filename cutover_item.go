@@ -11,7 +11,9 @@ func (i Item) seen(o OldJob, now Time) Item {
 		return i // its place is settled; the sweep decides about a late copy
 	}
 	i.Last, i.SeenAt, i.MissedAt, i.ChangedAt = o.State, now, 0, now
-	i.Owner, i.OwnerSeen = o.Owner, o.OwnerSeen
+	if i.Owner, i.OwnerSeen = o.Owner, 0; o.OwnerSeen != 0 {
+		i.OwnerSeen = now.Add(-o.OwnerSilent) // by the book's clock, as all that it is compared with
+	}
 	i.Old = &o // some systems forget it when its owner dies
 	if o.State == OldDone {
 		i.Old = nil

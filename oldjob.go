@@ -63,6 +63,7 @@ type OldJob struct {
 	Error       string          `json:"error,omitempty"` // of its last failed try
 	Owner       string          `json:"owner,omitempty"`
 	OwnerSeen   Time            `json:"owner_seen,omitzero"` // the owner's last sign of life
+	OwnerSilent time.Duration   `json:"-"`                   // how long ago that was when the job was read
 	Unreadable  string          `json:"unreadable,omitempty"`
 	// Raw is what the old system needs to have the job back, by the source's
 	// own rules, and where it lay: that of a job that was taken is what Return

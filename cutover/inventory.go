@@ -135,6 +135,13 @@ func (s *seeing) flush() error {
 	if len(s.jobs) == 0 {
 		return nil
 	}
+	now, err := s.e.old.Now(s.ctx)
+	if err != nil {
+		return err
+	}
+	for i, o := range s.jobs {
+		s.jobs[i].OwnerSilent = max(now.Sub(o.OwnerSeen), 0)
+	}
 	fresh, err := s.e.book.SeeOld(s.ctx, s.e.name, s.jobs, s.gated)
 	s.fresh += int64(fresh)
 	s.seen += int64(len(s.jobs))

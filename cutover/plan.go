@@ -11,12 +11,30 @@ import (
 
 // Plan is what people decided before the gate.
 type Plan struct {
-	Intake   Intake        `json:"intake"`      // "" is unanswered
-	Owners   string        `json:"owners"`      // what becomes of jobs in progress: "" is unanswered
-	Wait     time.Duration `json:"owners_wait"` // how long live owners are waited for
-	Rollback []Condition   `json:"rollback"`
+	Intake   Intake      `json:"intake"`              // "" is unanswered
+	Owners   string      `json:"owners"`              // what becomes of jobs in progress: "" is unanswered
+	Wait     Seconds     `json:"owners_wait_seconds"` // how long live owners are waited for
+	Rollback []Condition `json:"rollback"`
 	// NoRollback says that people decided to have no condition.
 	NoRollback bool `json:"no_rollback,omitempty"`
+}
+
+// Seconds is a duration that JSON has in seconds.
+type Seconds time.Duration
+
+func (s Seconds) String() string { return time.Duration(s).String() }
+
+// MarshalJSON writes seconds.
+func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
+
+// UnmarshalJSON reads them.
+func (s *Seconds) UnmarshalJSON(doc []byte) error {
+	var n float64
+	if err := json.Unmarshal(doc, &n); err != nil {
+		return err
+	}
+	*s = Seconds(n * float64(time.Second))
+	return nil
 }
 
 // Intake is how new jobs come in while the queue moves.

@@ -2,6 +2,8 @@ package cutover
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -38,7 +40,7 @@ func (e *Engine) Settle(ctx context.Context) (Settled, error) {
 		}
 	}
 	var total Settled
-	until := time.Now().Add(p.Wait)
+	until := time.Now().Add(time.Duration(p.Wait))
 	for {
 		swept, err := e.sweep(ctx, c)
 		total.Moved += swept.Taken
@@ -89,17 +91,25 @@ func (e *Engine) settleOnce(ctx context.Context, c daybook.Cutover, p Plan, tota
 	}
 }
 
-// alive are the owners that gave a sign of life within the system's patience.
-func (e *Engine) alive(ctx context.Context) (map[string]bool, error) {
-	g, err := e.old.GateState(ctx)
-	alive := make(map[string]bool, len(g.Claimants))
-	for _, w := range g.Claimants {
-		alive[w.Name] = time.Since(w.Seen.Std()) <= e.old.Patience()
-	}
-	return alive, err
+// living are the workers that gave a sign of life within the system's patience.
+type living []string
+
+// owns reports whether one of them is an owner of that name.
+func (l living) owns(owner string) bool {
+	return slices.ContainsFunc(l, func(name string) bool { return owner == name || strings.HasPrefix(owner, name+":") })
 }
 
-func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, items []daybook.Item, alive map[string]bool,
+func (e *Engine) alive(ctx context.Context) (l living, err error) {
+	g, now, err := e.gateState(ctx)
+	for _, w := range g.Claimants {
+		if now.Sub(w.Seen) <= e.old.Patience() {
+			l = append(l, w.Name)
+		}
+	}
+	return l, err
+}
+
+func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, items []daybook.Item, alive living,
 	total *Settled) error {
 	n, err := NotesOf(c)
 	if err != nil {
@@ -121,7 +131,7 @@ func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, items []d
 		if i.MissedAt == 0 && now.State == daybook.OldGone {
 			i.MissedAt = at
 		}
-		fates[k] = i.FateOf(now, daybook.Look{At: at, OwnerLives: alive[i.Owner], Patience: e.old.Patience(), Died: n.Died})
+		fates[k] = i.FateOf(now, daybook.Look{At: at, OwnerLives: alive.owns(i.Owner), Patience: e.old.Patience(), Died: n.Died})
 		switch {
 		case fates[k] == daybook.FateFinished, fates[k] == daybook.FateGone:
 			total.Finished++

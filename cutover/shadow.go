@@ -66,16 +66,24 @@ func (e *Engine) sample(ctx context.Context, c daybook.Cutover) error {
 
 // silent reports whether a worker of the old system that should speak doesn't.
 func (e *Engine) silent(ctx context.Context) (bool, error) {
-	g, err := e.old.GateState(ctx)
+	g, now, err := e.gateState(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, w := range g.Claimants {
-		if w.Seen != 0 && time.Since(w.Seen.Std()) > e.old.Patience() {
+		if w.Seen != 0 && now.Sub(w.Seen) > e.old.Patience() {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// gateState is the gate's, with the old store's time.
+func (e *Engine) gateState(ctx context.Context) (g GateState, now daybook.Time, err error) {
+	if g, err = e.old.GateState(ctx); err == nil {
+		now, err = e.old.Now(ctx)
+	}
+	return g, now, err
 }
 
 // Shadowed compares what was seen coming into the old system with what that did

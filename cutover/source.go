@@ -29,7 +29,7 @@ const CanaryClass = "daybook.canary"
 
 // Claimant is somebody who can take work out of the old queue.
 type Claimant struct {
-	Name  string       `json:"name"`
+	Name  string       `json:"name"`  // OldJob.Owner is this, or this with a colon and more behind it
 	Quiet bool         `json:"quiet"` // takes nothing new, by its own word
 	Seen  daybook.Time `json:"seen"`
 	Busy  int          `json:"busy"` // jobs in its hands
@@ -64,6 +64,8 @@ type Source interface {
 	Find(ctx context.Context, ids []string) (map[string]daybook.OldJob, error)
 	// Patience is how long an owner may be silent and yet be alive.
 	Patience() time.Duration
+	// Now is the old store's clock, by which all its times are.
+	Now(ctx context.Context) (daybook.Time, error)
 	Close() error
 }
 

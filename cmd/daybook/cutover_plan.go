@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +25,8 @@ func (a *app) cutoverCommand() *cobra.Command {
 
 func (a *app) cutoverPlanCommand() *cobra.Command {
 	var f oldFlags
-	p := cutover.Plan{Wait: 10 * time.Minute}
+	var p cutover.Plan
+	patience := 10 * time.Minute
 	var to, intake string
 	var asks, fires []string
 	cmd := &cobra.Command{
@@ -42,7 +45,7 @@ func (a *app) cutoverPlanCommand() *cobra.Command {
 	fs.StringVar(&p.Owners, "owners", "",
 		"what becomes of jobs whose old worker dies: ask (a person, but for safe classes) or safe (all run again) "+
 			"(default not answered)")
-	fs.Var(durationFlag{&p.Wait}, "owners-wait",
+	fs.Var(durationFlag{&patience}, "owners-wait",
 		"how long jobs in old workers' hands are waited for (0 or more)")
 	fs.StringArrayVar(&asks, "rollback-if", nil,
 		"tell when this holds, such as 'set_aside>20'; can be given again (default none)")
@@ -50,7 +53,7 @@ func (a *app) cutoverPlanCommand() *cobra.Command {
 		"begin the rollback by itself when this holds; can be given again (default none)")
 	fs.BoolVar(&p.NoRollback, "no-rollback", false, "nothing triggers a rollback by itself (default false)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p.Intake = cutover.Intake(intake)
+		p.Intake, p.Wait = cutover.Intake(intake), cutover.Seconds(patience)
 		if err := conditions(&p, asks, fires); err != nil {
 			return err
 		}
@@ -104,12 +107,27 @@ func planPage(t *table, b cutover.Board) {
 		t.row("", "")
 		t.row(q.Name, q.Asks)
 		if q.Answer != "" {
-			t.row("", q.Answer)
+			paragraph(t, "", q.Answer)
 		} else {
-			t.row("", "NOT ANSWERED: "+q.Missing)
+			paragraph(t, "", "NOT ANSWERED: "+q.Missing)
 		}
 	}
 }
+
+// paragraph is text that may be longer than a cell shows.
+func paragraph(t *table, label, text string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > paragraphWidth {
+			t.row(label, line)
+			label, line = "", ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	t.row(label, line)
+}
+
+const paragraphWidth = 96
 
 func inventoryRows(t *table, n cutover.Inventory) {
 	t.row("inventory", "of "+n.At.String())
@@ -126,7 +144,7 @@ func inventoryRows(t *table, n cutover.Inventory) {
 		t.row("", id)
 	}
 	for _, note := range n.Notes {
-		t.row("  note", note)
+		paragraph(t, "  note", note)
 	}
 }
 

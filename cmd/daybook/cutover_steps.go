@@ -67,7 +67,7 @@ func (a *app) cutoverGateCommand() *cobra.Command {
 			}
 			return a.show(p, func(t *table) {
 				t.row("closed", p.Closed)
-				t.row("how", p.How)
+				paragraph(t, "how", p.How)
 				t.row("proved", p.Proved)
 				t.row("canary", p.Canary)
 				t.row("taken by old workers meanwhile", p.Leaks)
@@ -75,7 +75,7 @@ func (a *app) cutoverGateCommand() *cobra.Command {
 					t.row("", id)
 				}
 				for _, way := range p.Ways {
-					t.row("still open", way)
+					paragraph(t, "still open", way)
 				}
 			})
 		})
@@ -84,7 +84,7 @@ func (a *app) cutoverGateCommand() *cobra.Command {
 func sweptRows(t *table, s cutover.Swept) {
 	t.row("moved in", s.Taken)
 	t.row("  set aside, as they were", s.Aside)
-	t.row("  held, since their id is known for something else", s.Asked)
+	t.row("  held, their id is known for something else", s.Asked)
 	t.row("recognised", s.Known)
 }
 
@@ -272,7 +272,7 @@ func boardRows(t *table, b cutover.Board) {
 	planPage(t, b)
 	t.row("", "")
 	if g := b.Notes.Gate; g != nil {
-		t.row("gate", fmt.Sprintf("proved at %s, %d jobs taken meanwhile; %s", g.Proved, g.Leaks, g.How))
+		paragraph(t, "gate", fmt.Sprintf("proved at %s, %d jobs taken meanwhile; %s", g.Proved, g.Leaks, g.How))
 	}
 	balanceRows(t, b.Balance)
 	t.row("late arrivals", b.Notes.Late)

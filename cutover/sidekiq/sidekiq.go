@@ -84,6 +84,15 @@ func (s *Source) Close() error { return s.store.Close() }
 // Patience is how long a process may be silent.
 func (s *Source) Patience() time.Duration { return s.o.Patience }
 
+// Now is Redis' clock.
+func (s *Source) Now(ctx context.Context) (daybook.Time, error) {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return 0, s.store.Err("asking for the time", err)
+	}
+	return now, nil
+}
+
 // Place names the queue.
 func (s *Source) Place() cutover.Place {
 	return cutover.Place{System: "sidekiq", Store: s.store.Name(), Queue: s.o.Prefix + s.o.Queue}
