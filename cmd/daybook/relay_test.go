@@ -29,7 +29,7 @@ func testRelayWithoutABellOutside(t *testing.T, c *cli) {
 	}
 }
 
-func TestInventory(t *testing.T) { onEach(t, testInventory) }
+func TestInventory(t *testing.T) { everywhere(t, testInventory) }
 
 func testInventory(t *testing.T, c *cli) {
 	c.enqueue(1)
