@@ -29,29 +29,23 @@ func (b bell) Ring(context.Context, string) {}
 func (b bell) Close() error { return nil }
 
 // Listen hears rings of the queues until ctx ends. Only a list that is empty or
-// too long, or a token that isn't let in, never works.
+// too long never works.
 func (b bell) Listen(ctx context.Context, queues []string) (<-chan daybook.Heard, error) {
 	if len(queues) == 0 || len(queues) > daybook.QueuesMax {
 		return nil, daybook.Invalid("queues", "wants 1…%d, got %d", daybook.QueuesMax, len(queues))
 	}
-	body := new(object).always("queues", queues).span("wait_seconds", listenFor).done()
-	k := post("/v1/listen", body)
-	k.within = listenFor + b.c.opts.Timeout
 	rings := make(chan daybook.Heard)
-	go b.listen(ctx, k, rings)
+	go b.listen(ctx, queues, rings)
 	return rings, nil
 }
 
-func (b bell) listen(ctx context.Context, k call, rings chan<- daybook.Heard) {
+func (b bell) listen(ctx context.Context, queues []string, rings chan<- daybook.Heard) {
 	defer close(rings)
 	missed := false // rings, while the server was away
 	for ctx.Err() == nil {
-		var heard struct {
-			Rung  bool   `json:"rung"`
-			Queue string `json:"queue"`
-		}
 		began := time.Now()
-		if err := b.c.try(ctx, k, &heard); err != nil {
+		rung, queue, err := b.c.Listen(ctx, queues, listenFor)
+		if err != nil {
 			if ctx.Err() == nil && !missed {
 				b.c.opts.Log.Warn("the server's bell can't be heard; work is found by looking", "error", err)
 			}
@@ -60,9 +54,9 @@ func (b bell) listen(ctx context.Context, k call, rings chan<- daybook.Heard) {
 			continue
 		}
 		if missed {
-			heard.Rung, heard.Queue, missed = true, "", false
+			rung, queue, missed = true, "", false
 		}
-		if !heard.Rung {
+		if !rung {
 			if time.Since(began) < time.Second { // a server that stops doesn't wait
 				sleep(ctx, time.Second)
 			}
@@ -70,7 +64,22 @@ func (b bell) listen(ctx context.Context, k call, rings chan<- daybook.Heard) {
 		}
 		select {
 		case <-ctx.Done():
-		case rings <- daybook.Heard{Ring: daybook.Ring{Queue: heard.Queue}}:
+		case rings <- daybook.Heard{Ring: daybook.Ring{Queue: queue}}:
 		}
 	}
+}
+
+// Listen waits until somebody rings for one of the queues, or a job of theirs
+// becomes due, a minute at most. It is a hint: rings may be lost, and who is told
+// of one looks with Claim. queue is where, or "" for any of them.
+func (c *Client) Listen(ctx context.Context, queues []string, wait time.Duration) (rung bool, queue string,
+	err error) {
+	k := post("/v1/listen", new(object).field("queues", queues).span("wait_seconds", wait).done())
+	k.within = c.opts.Timeout + wait
+	var heard struct {
+		Rung  bool   `json:"rung"`
+		Queue string `json:"queue"`
+	}
+	err = c.do(ctx, k, &heard)
+	return heard.Rung, heard.Queue, err
 }

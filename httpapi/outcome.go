@@ -136,7 +136,7 @@ type OutcomeRow struct {
 	Outcome   daybook.OutcomeKind `json:"outcome" enum:"succeeded,failed,released"`
 	Result    json.RawMessage     `json:"result,omitempty" doc:"of succeeded"`
 	InSeconds *float64            `json:"in_seconds,omitempty" doc:"of released"`
-	Reason    daybook.Reason      `json:"reason,omitempty" enum:"permanent,timeout,undecodable" doc:"of a permanent failure"`
+	Reason    daybook.Reason      `json:"reason,omitempty" enum:"permanent,timeout,undecodable" doc:"if permanent"`
 }
 
 // OutcomeAnswer says what became of one row.

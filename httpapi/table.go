@@ -183,7 +183,8 @@ func (s *Server) seeRoutes() []route {
 		get("/v1/sessions", "listSessions", "List the workers' sessions", s.sessions).
 			asks(param{name: "worker", kind: "string", about: "only of this worker"},
 				param{name: "ended", kind: "boolean", about: "ended ones too"}, limitParam).
-			shows("", `{"at":"2026-12-24T18:00:15.000000Z","sessions":[{"id":"`+egSession+`","worker":"mailer-1","started_at":"2026-12-24T18:00:00.000000Z",`+
+			shows("", `{"at":"2026-12-24T18:00:15.000000Z","sessions":[{"id":"`+egSession+`","worker":"mailer-1",`+
+				`"started_at":"2026-12-24T18:00:00.000000Z",`+
 				`"renewed_at":"2026-12-24T18:00:10.000000Z","lease_until":"2026-12-24T18:00:40.000000Z","running":1}]}`),
 	}
 	if s.opts.Check != nil {

@@ -126,7 +126,7 @@ func TestExamplesRun(t *testing.T) {
 }
 
 func testExamplesRun(t *testing.T, made *cli) {
-	if !made.postgres() {
+	if !made.postgres() && made.server == "" {
 		made.db = "sqlite:" + filepath.Join(made.dir, "daybook.db") // where they look without being told
 	}
 	session := exampleBook(made)

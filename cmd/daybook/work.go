@@ -162,6 +162,11 @@ func (a *app) workForServer(ctx context.Context, f workFlags, config worker.Conf
 		return usage("--listen shows the numbers of a book at hand; leave it out beside --server, whose /metrics has them")
 	}
 	return a.onServer(ctx, func(ctx context.Context, server *client.Client) error {
+		// Later the worker waits for a server that is away, or that it may not speak
+		// to; at the beginning somebody should be told.
+		if _, _, err := server.Listen(ctx, config.Queues, 0); err != nil && daybook.CodeOf(err) != daybook.CodeInvalid {
+			return err
+		}
 		return a.work(ctx, workshop{book: server, watch: func(context.Context) {}, environ: []string{
 			environment["db"] + "=", environment["server"] + "=" + server.Server(),
 			environment["token"] + "=" + a.flags.token}}, f, config)

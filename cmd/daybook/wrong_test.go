@@ -214,7 +214,8 @@ func testWorkerStates(t *testing.T, c *cli) {
 	if quieted.Actor != "ada" || quieted.Reason != "host is moved" || quieted.Sessions != 1 {
 		t.Errorf("got %+v, want who asked and why", quieted)
 	}
-	if c.server == "" && !strings.Contains(s.err, "actor=ada") || c.server == "" && !strings.Contains(s.err, `reason="host is moved"`) { // a server logs it itself
+	if c.server == "" && !strings.Contains(s.err, "actor=ada") ||
+		c.server == "" && !strings.Contains(s.err, `reason="host is moved"`) { // a server logs it itself
 		t.Errorf("got log %q, want who asked and why", s.err)
 	}
 	if got := state(); got != "quiet" {
