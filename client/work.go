@@ -78,7 +78,10 @@ func (c *Client) ClaimWait(ctx context.Context, r daybook.ClaimRequest, wait tim
 	if err := c.do(ctx, k, &answer); err != nil {
 		return out, err
 	}
-	out = daybook.Claimed{Full: answer.Full, Jobs: make([]daybook.Job, len(answer.Claims)),
+	// The answer to a repeat doesn't say whether there was more; then as many as were
+	// asked for are a reason to think so.
+	full := answer.Full || r.Job.IsZero() && len(answer.Claims) == max(1, r.Limit)
+	out = daybook.Claimed{Full: full, Jobs: make([]daybook.Job, len(answer.Claims)),
 		Session: daybook.Session{ID: answer.Session, Worker: r.Worker, Lease: r.Lease, ExpiresAt: answer.LeaseUntil}}
 	for i, one := range answer.Claims {
 		out.Jobs[i] = one.Job

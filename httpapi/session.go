@@ -21,7 +21,7 @@ func (s *Server) sessionRoutes() []route {
 			"Note that a session claims no more, for people to see", s.quietSession).mayLackBody(),
 		post(daybook.ScopeWork, "/v1/listen", "listen", "Wait until somebody rings for one of these queues",
 			s.listen).most(1<<20).
-			shows(`{"queues":["mail"],"wait_seconds":50}`, `{"rung":true,"queue":"mail"}`),
+			shows(`{"queues":["mail"],"wait_seconds":1}`, `{"rung":true,"queue":"mail"}`),
 	}
 }
 

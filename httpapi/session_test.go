@@ -75,7 +75,7 @@ func TestListen(t *testing.T) {
 		t.Errorf("got %d %s, want a ring of mail", r.status, r.body)
 	}
 	t.Logf("heard after %s", time.Since(began))
-	w.want(200, "POST", "/v1/claims", `{"queues":["mail"]}`, id(1))
+	w.want(200, "POST", "/v1/claims", `{"queues":["mail"],"limit":10}`, id(1))
 	w.enqueue(2, `,"in_seconds":1.5`)
 	w.hold(<-listen(`{"queues":["mail"],"wait_seconds":60}`), 200, "a due job", `"rung":true`)
 	w.at(w.refused(422, "invalid", "POST", "/v1/listen", `{"queues":[]}`), "#/queues")

@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 }
 
 // inTests may be imported by any package's tests.
-var inTests = []string{"root", "bell/belltest", "bell/local", "check", "daybooktest", "examples/webhooks",
+var inTests = []string{"root", "bell/belltest", "bell/local", "check", "daybooktest", "examples/webhooks", "httpapi",
 	"internal/brokertest", "internal/pgtest", "internal/proxy", "reconcile", "relay", "store/sqlite",
 	"store/postgres", "store/storetest", "worker"}
 
