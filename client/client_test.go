@@ -192,8 +192,8 @@ func TestJobsWay(t *testing.T) {
 	s.code(err, daybook.CodeEffectOpen)
 	_, err = s.FinishEffect(ctx, job, owner, daybook.EffectEnd{Name: "charge", Outcome: daybook.OutcomeDone})
 	s.ok(err)
-	if answer, err := s.Complete(ctx, job, owner, []byte(`{"sent": 1.0}`)); err != nil || answer.State != daybook.Succeeded ||
-		answer.Job != job {
+	answer, err := s.Complete(ctx, job, owner, []byte(`{"sent": 1.0}`))
+	if err != nil || answer.State != daybook.Succeeded || answer.Job != job {
 		t.Errorf("got %+v, %v, want succeeded", answer, err)
 	}
 	_, err = s.Fail(ctx, job, owner, daybook.Failure{Problem: daybook.NewProblem("late", "", "")}, nil)

@@ -15,10 +15,11 @@ func TestDecisions(t *testing.T) {
 	s.ok(err)
 	two, err := s.Enqueue(ctx, mail)
 	s.ok(err)
-	if j, err := s.Preview(ctx, one.ID, daybook.Bulk{Move: daybook.MoveCancel}); err != nil || j.State != daybook.Cancelled {
+	j, err := s.Preview(ctx, one.ID, daybook.Bulk{Move: daybook.MoveCancel})
+	if err != nil || j.State != daybook.Cancelled {
 		t.Errorf("preview: got %s, %v", j.State, err)
 	}
-	j, err := s.Cancel(ctx, one.ID, by, false)
+	j, err = s.Cancel(ctx, one.ID, by, false)
 	s.ok(err)
 	if j.State != daybook.Cancelled {
 		t.Errorf("got %s", j.State)
@@ -39,7 +40,8 @@ func TestDecisions(t *testing.T) {
 		t.Errorf("got %+v, %v, want one safe", r, err)
 	}
 	seen := int64(0)
-	answer, err := s.Decide(ctx, daybook.Bulk{Move: daybook.MoveRevive, Filter: f, By: by, Seen: func(n int64) { seen = n }})
+	answer, err := s.Decide(ctx, daybook.Bulk{Move: daybook.MoveRevive, Filter: f, By: by,
+		Seen: func(n int64) { seen = n }})
 	s.ok(err)
 	if answer.Done != 1 || seen != 1 {
 		t.Errorf("got %+v, seen %d, want one revived", answer, seen)

@@ -73,12 +73,14 @@ func TestWorkerForAServer(t *testing.T) {
 // eventually waits until something holds.
 func (s *stand) eventually(what string, holds func() bool) {
 	s.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline, every := time.After(30*time.Second), time.NewTicker(5*time.Millisecond)
+	defer every.Stop()
 	for !holds() {
-		if time.Now().After(deadline) {
-			s.Fatalf("%s: not yet", what)
+		select {
+		case <-every.C:
+		case <-deadline:
+			s.Fatalf("waited 30s for %s", what)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

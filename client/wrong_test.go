@@ -100,6 +100,9 @@ func TestErrorsAreTheBooks(t *testing.T) {
 func TestStrangeAnswers(t *testing.T) {
 	s := newStand(t)
 	problem := func(code string) string { return `{"code":"` + code + `","detail":"what it says"}` }
+	refusal := func(status int, code string) func(int) *http.Response {
+		return func(int) *http.Response { return said(status, "application/problem+json", problem(code)) }
+	}
 	for name, test := range map[string]struct {
 		answer func(n int) *http.Response // of the nth try
 		code   daybook.Code
@@ -127,8 +130,8 @@ func TestStrangeAnswers(t *testing.T) {
 		"a page":        {func(int) *http.Response { return said(200, "text/html", "<html>") }, daybook.CodeInternal, 1},
 		"other JSON":    {func(int) *http.Response { return said(200, "application/json", "[1]") }, daybook.CodeInternal, 1},
 		"not here":      {func(int) *http.Response { return said(404, "text/plain", "nope") }, daybook.CodeInternal, 1},
-		"nobody's":      {func(int) *http.Response { return said(401, "application/problem+json", problem("unauthorized")) }, client.CodeUnauthorized, 1},
-		"its own error": {func(int) *http.Response { return said(500, "application/problem+json", problem("internal")) }, daybook.CodeInternal, 1},
+		"nobody's":      {refusal(401, "unauthorized"), client.CodeUnauthorized, 1},
+		"its own error": {refusal(500, "internal"), daybook.CodeInternal, 1},
 		"endless": {func(int) *http.Response {
 			return said(200, "application/json", strings.Repeat(" ", 5<<20))
 		}, daybook.CodeInternal, 1},
@@ -176,8 +179,8 @@ func TestNobodyThere(t *testing.T) {
 
 // Addresses and tokens that can't be meant are refused, and not repeated.
 func TestWrongAddresses(t *testing.T) {
-	for _, address := range []string{"", "jobs.example.org", "ftp://x", "http://", "http://u:secret@x", "http://x?token=secret",
-		"http://x#secret", "http://secret\x7f", "://"} {
+	for _, address := range []string{"", "jobs.example.org", "ftp://x", "http://", "http://u:secret@x",
+		"http://x?token=secret", "http://x#secret", "http://secret\x7f", "://"} {
 		if _, err := client.New(address, client.Options{}); daybook.CodeOf(err) != daybook.CodeInvalid ||
 			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v, want it refused", address, err)

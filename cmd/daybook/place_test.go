@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // bookCommands need the book itself, whatever --server says.
@@ -78,4 +79,18 @@ func (c *cli) served(args ...string) (url string) {
 		}
 	})
 	return url
+}
+
+// await polls a condition of another process.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	deadline, every := time.After(30*time.Second), time.NewTicker(5*time.Millisecond)
+	defer every.Stop()
+	for !done() {
+		select {
+		case <-every.C:
+		case <-deadline:
+			t.Fatalf("waited 30s for %s", what)
+		}
+	}
 }

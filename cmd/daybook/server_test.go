@@ -81,7 +81,8 @@ func TestPlaces(t *testing.T) {
 	for _, test := range []struct{ flags, env, file, want string }{
 		{"server", "db", "db", "server"}, {"db", "server", "server", "db"}, {"", "server", "db", "server"},
 		{"", "db", "server", "db"}, {"", "", "server", "server"}, {"", "", "db", "db"}, {"both", "", "", "--db and --server"},
-		{"", "both", "", "DAYBOOK_DB and DAYBOOK_SERVER are both set"}, {"db", "both", "", "db"}, {"server", "both", "", "server"},
+		{"", "both", "", "DAYBOOK_DB and DAYBOOK_SERVER are both set"}, {"db", "both", "", "db"},
+		{"server", "both", "", "server"},
 		{"", "", "both", "names both db and server"}, {"", "server", "both", "server"}, {"", "db", "both", "db"},
 	} {
 		t.Setenv("DAYBOOK_TOKEN", c.token)
@@ -154,7 +155,8 @@ func TestServerRefusals(t *testing.T) {
 	} {
 		s := c.bare(append([]string{"--server", c.server, "--token", test.token, "--log-level", "debug"},
 			strings.Fields(test.line)...)...)
-		if s.status != test.status || s.out != "" || !strings.Contains(s.err, test.want) || strings.Contains(s.err, "hunter2") {
+		if s.status != test.status || s.out != "" || !strings.Contains(s.err, test.want) ||
+			strings.Contains(s.err, "hunter2") {
 			t.Errorf("daybook %s with %q: got %+v, want %d and %q", test.line, test.token, s, test.status, test.want)
 		}
 	}
