@@ -229,6 +229,22 @@ func (k Bulk) move(j Job, now Time) (Change, error) {
 	return Change{}, Invalid("move", "wants cancel, revive or unhold")
 }
 
+// Preview is one job as a decision would leave it now, or the refusal that the
+// decision would get. Nothing is written. Of k it reads what isn't the filter.
+func (b *Book) Preview(ctx context.Context, id ID, k Bulk) (Job, error) {
+	var out Job
+	err := b.read(ctx, "previewing a decision", func(v View) error {
+		j, err := jobOf(ctx, v, id)
+		if err != nil {
+			return err
+		}
+		c, err := k.move(j, v.Now())
+		out = c.Now
+		return err
+	})
+	return out, err
+}
+
 // Pause stops claims from a queue, known or yet to come. When it returns, every
 // claim that began before has ended; running jobs run on. Pausing a paused
 // queue is harmless and keeps who paused it and why.
@@ -274,12 +290,24 @@ func (b *Book) setPaused(ctx context.Context, name string, by By, pause bool) er
 	return err
 }
 
+// Quieted says what came of asking a worker to claim no more.
+type Quieted struct {
+	Worker   string `json:"worker"`
+	Sessions int    `json:"sessions"` // that were asked
+	Actor    string `json:"actor"`
+	Reason   string `json:"reason,omitempty"`
+}
+
 // Quiet asks every live session of a worker name to claim no more; what runs
-// runs on. It returns how many sessions were asked.
-func (b *Book) Quiet(ctx context.Context, worker string) (int, error) {
-	n := 0
+// runs on. A session has no history that would keep who asked, and why: the log
+// does. No live session is ErrNotFound. Twice is harmless.
+func (b *Book) Quiet(ctx context.Context, worker string, by By) (Quieted, error) {
+	out := Quieted{Worker: worker, Actor: by.Actor, Reason: by.Reason}
+	if err := CheckBy(by); err != nil {
+		return out, err
+	}
 	err := b.write(ctx, "quieting a worker", func(tx Tx) error {
-		n = 0
+		out.Sessions = 0
 		sessions, err := tx.Sessions(ctx, SessionFilter{Worker: worker})
 		if err != nil {
 			return err
@@ -289,14 +317,18 @@ func (b *Book) Quiet(ctx context.Context, worker string) (int, error) {
 			if _, err := tx.SaveSession(ctx, s); err != nil {
 				return err
 			}
-			n++
+			out.Sessions++
 		}
 		return nil
 	})
-	if err == nil && n == 0 {
+	switch {
+	case err == nil && out.Sessions == 0:
 		err = Fail(CodeNotFound, "no live worker %s", quote(worker))
+	case err == nil:
+		b.opts.Log.Info("asked to claim no more", "worker", worker, "sessions", out.Sessions, "actor", by.Actor,
+			"reason", by.Reason)
 	}
-	return n, err
+	return out, err
 }
 
 // Job loads one job as people see it.
@@ -373,11 +405,18 @@ func (b *Book) Queues(ctx context.Context, counted bool) (queues []Queue, err er
 
 // Sessions lists live sessions, and ended ones if asked.
 func (b *Book) Sessions(ctx context.Context, f SessionFilter) (sessions []Session, err error) {
+	_, sessions, err = b.SessionsAt(ctx, f)
+	return sessions, err
+}
+
+// SessionsAt is Sessions with the database's time, which made their leases.
+func (b *Book) SessionsAt(ctx context.Context, f SessionFilter) (at Time, sessions []Session, err error) {
 	err = b.read(ctx, "listing workers", func(v View) (err error) {
 		sessions, err = v.Sessions(ctx, f)
+		at = v.Now()
 		return err
 	})
-	return sessions, err
+	return at, sessions, err
 }
 
 // Effects lists a page of the ledger.

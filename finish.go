@@ -58,9 +58,9 @@ func (o Outcome) check() error {
 	return nil
 }
 
-// normal turns a success whose result can't be kept into a permanent failure:
-// running again would make the same result.
-func (o Outcome) normal() Outcome {
+// Normal turns a success whose result can't be kept into a permanent failure:
+// running again would make the same result. Any other outcome is as it was.
+func (o Outcome) Normal() Outcome {
 	if o.Kind != OutcomeSucceeded || len(o.Result) == 0 {
 		return o
 	}
@@ -181,7 +181,7 @@ func (b *Book) finish(ctx context.Context, outcomes []Outcome, answers []Answer,
 		}
 		changes := make([]Change, 0, len(rest))
 		for n, i := range rest {
-			o := outcomes[i].normal()
+			o := outcomes[i].Normal()
 			c, err := o.move(jobs[n], tx.Now(), b.opts.Random())
 			if err == nil {
 				changes = append(changes, c)
@@ -216,7 +216,7 @@ func completeSets(
 	}
 	sets := map[ID][]int{}
 	for _, i := range round {
-		if o := outcomes[i]; o.Kind == OutcomeSucceeded && o.normal().Kind == OutcomeSucceeded {
+		if o := outcomes[i]; o.Kind == OutcomeSucceeded && o.Normal().Kind == OutcomeSucceeded {
 			sets[o.Owner.Session] = append(sets[o.Owner.Session], i)
 		} else {
 			rest = append(rest, i)

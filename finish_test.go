@@ -61,7 +61,7 @@ func TestResultThatCanNotBeKept(t *testing.T) {
 		{"NUL", `"\u0000"`, `result: has \u0000, which databases can't store as text`},
 	} {
 		o := Outcome{Job: testJob, Owner: testOwner, Kind: OutcomeSucceeded,
-			Result: json.RawMessage(tt.result)}.normal()
+			Result: json.RawMessage(tt.result)}.Normal()
 		c, err := o.move(runningJob(), testNow, 0.5)
 		if err != nil {
 			t.Fatal(err)

@@ -251,40 +251,51 @@ type DecideBody struct {
 // ReviveBody sends one job back to waiting.
 type ReviveBody struct {
 	Unsafe bool   `json:"unsafe,omitempty" doc:"also if its work happened, as a person said"`
-	Reason string `json:"reason" doc:"why, for the record: 1–1024 bytes"`
+	Reason string `json:"reason,omitempty" doc:"why, for the record: 1–1024 bytes; a dry run needs none"`
+	DryRun bool   `json:"dry_run,omitempty" doc:"only answer with the job as it would become"`
 }
 
 // CancelBody is a cancel of one job.
 type CancelBody struct {
 	Force  bool   `json:"force,omitempty" doc:"revoke a running claim at once instead of asking"`
-	Reason string `json:"reason" doc:"why, for the record: 1–1024 bytes"`
+	Reason string `json:"reason,omitempty" doc:"why, for the record: 1–1024 bytes; a dry run needs none"`
+	DryRun bool   `json:"dry_run,omitempty" doc:"only answer with the job as it would become"`
 }
 
-func (s *Server) cancel(c *call, in CancelBody) (job daybook.Job, err error) {
+func (s *Server) cancel(c *call, in CancelBody) (daybook.Job, error) {
+	k := daybook.Bulk{Move: daybook.MoveCancel, Force: in.Force}
+	return s.decide(c, in.Reason, in.DryRun, k, func(id daybook.ID, by daybook.By) (daybook.Job, error) {
+		return s.book.Cancel(c.ctx(), id, by, in.Force)
+	})
+}
+
+func (s *Server) revive(c *call, in ReviveBody) (daybook.Job, error) {
+	k := daybook.Bulk{Move: daybook.MoveRevive, Unsafe: in.Unsafe}
+	return s.decide(c, in.Reason, in.DryRun, k, func(id daybook.ID, by daybook.By) (daybook.Job, error) {
+		if in.Unsafe {
+			return s.book.ReviveUnsafe(c.ctx(), id, by)
+		}
+		return s.book.Revive(c.ctx(), id, by)
+	})
+}
+
+// decide carries one decision about one job out, or only says what would come
+// of it.
+func (s *Server) decide(c *call, reason string, dryRun bool, k daybook.Bulk,
+	do func(id daybook.ID, by daybook.By) (daybook.Job, error)) (job daybook.Job, err error) {
 	id, err := c.id("id")
 	if err != nil {
 		return job, err
 	}
-	by, err := c.by(in.Reason)
+	if dryRun {
+		k.By.Actor = c.actor
+		return s.book.Preview(c.ctx(), id, k)
+	}
+	by, err := c.by(reason)
 	if err != nil {
 		return job, err
 	}
-	return s.book.Cancel(c.ctx(), id, by, in.Force)
-}
-
-func (s *Server) revive(c *call, in ReviveBody) (job daybook.Job, err error) {
-	id, err := c.id("id")
-	if err != nil {
-		return job, err
-	}
-	by, err := c.by(in.Reason)
-	if err != nil {
-		return job, err
-	}
-	if in.Unsafe {
-		return s.book.ReviveUnsafe(c.ctx(), id, by)
-	}
-	return s.book.Revive(c.ctx(), id, by)
+	return do(id, by)
 }
 
 // FilterBody selects jobs.
@@ -334,7 +345,8 @@ func (s *Server) bulk(c *call, in BulkBody, move daybook.Move, states ...daybook
 	out = BulkAnswer{States: states, DryRun: in.DryRun}
 	out.Refused = map[daybook.Code]int64{}
 	for _, state := range states {
-		filter := daybook.Filter{Queue: f.Queue, Kind: f.Kind, State: state, Reason: f.Reason, Key: f.Key}
+		filter := daybook.Filter{Queue: f.Queue, Kind: f.Kind, State: state, Reason: f.Reason, Key: f.Key,
+			Held: move == daybook.MoveUnhold}
 		if err := filter.Check(); err != nil {
 			return out, problem(daybook.CodeInvalid, errText(err)).at("#/filter/state")
 		}
@@ -347,7 +359,7 @@ func (s *Server) bulk(c *call, in BulkBody, move daybook.Move, states ...daybook
 
 func (s *Server) bulkOf(c *call, in BulkBody, move daybook.Move, f daybook.Filter, by daybook.By,
 	out *BulkAnswer) error {
-	if move == daybook.MoveRevive {
+	if move == daybook.MoveRevive && daybook.Allowed(move, f.State, daybook.Waiting) {
 		review, err := s.book.Review(c.ctx(), f)
 		if err != nil {
 			return err

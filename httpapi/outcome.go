@@ -61,6 +61,7 @@ type FailBody struct {
 	Error          string   `json:"error" doc:"what went wrong; past 16 KiB it is cut and marked"`
 	ErrorKind      string   `json:"error_kind,omitempty" doc:"a class of errors, like a type's name"`
 	Trace          string   `json:"trace,omitempty" doc:"where it happened; past 16 KiB it is cut and marked"`
+	Cut            bool     `json:"cut,omitempty" doc:"the error's text was cut before"`
 	Permanent      bool     `json:"permanent,omitempty" doc:"trying again is useless: set aside"`
 	RetryInSeconds *float64 `json:"retry_in_seconds,omitempty" doc:"try again after this; a growing pause without"`
 }
@@ -73,6 +74,13 @@ func (b FailBody) retryIn() (*time.Duration, error) {
 	return &d, err
 }
 
+// problem is the error as the book keeps it.
+func (b FailBody) problem() *daybook.Problem {
+	p := daybook.NewProblem(b.Error, b.ErrorKind, b.Trace)
+	p.Cut = p.Cut || b.Cut
+	return p
+}
+
 func (s *Server) fail(c *call, in FailBody) (Ended, error) {
 	id, owner, err := c.owned(in.Owner)
 	if err != nil {
@@ -82,7 +90,7 @@ func (s *Server) fail(c *call, in FailBody) (Ended, error) {
 	if err != nil {
 		return Ended{}, err
 	}
-	f := daybook.Failure{Problem: daybook.NewProblem(in.Error, in.ErrorKind, in.Trace), Permanent: in.Permanent}
+	f := daybook.Failure{Problem: in.problem(), Permanent: in.Permanent}
 	return ended(s.book.Fail(c.ctx(), id, owner, f, retryIn))
 }
 
@@ -128,6 +136,7 @@ type OutcomeRow struct {
 	Outcome   daybook.OutcomeKind `json:"outcome" enum:"succeeded,failed,released"`
 	Result    json.RawMessage     `json:"result,omitempty" doc:"of succeeded"`
 	InSeconds *float64            `json:"in_seconds,omitempty" doc:"of released"`
+	Reason    daybook.Reason      `json:"reason,omitempty" enum:"permanent,timeout,undecodable" doc:"if permanent"`
 }
 
 // OutcomeAnswer says what became of one row.
@@ -144,6 +153,11 @@ func (b OutcomeRow) outcome() (o daybook.Outcome, err error) {
 		return o, daybook.Invalid("id", "is missing; name the job")
 	}
 	o = daybook.Outcome{Job: b.ID, Kind: b.Outcome, Result: b.Result, Permanent: b.Permanent}
+	switch o.Reason = b.Reason; b.Reason {
+	case "", daybook.ReasonPermanent, daybook.ReasonTimeout, daybook.ReasonUndecodable:
+	default:
+		return o, daybook.Invalid("reason", "wants permanent, timeout or undecodable")
+	}
 	if o.Owner, err = b.owner(); err != nil {
 		return o, err
 	}
@@ -151,7 +165,7 @@ func (b OutcomeRow) outcome() (o daybook.Outcome, err error) {
 		return o, err
 	}
 	if b.Outcome == daybook.OutcomeFailed {
-		o.Problem = daybook.NewProblem(b.Error, b.ErrorKind, b.Trace)
+		o.Problem = b.problem()
 	}
 	o.In, err = seconds("in_seconds", b.InSeconds)
 	return o, err

@@ -69,6 +69,7 @@ func (s *Server) steer(c *call, in DecideBody, paused bool,
 
 // Sessions are workers' sessions.
 type Sessions struct {
+	At       daybook.Time      `json:"at" doc:"the database's time, which made the leases"`
 	Sessions []daybook.Session `json:"sessions" doc:"the newest first"`
 }
 
@@ -80,9 +81,9 @@ func (s *Server) sessions(c *call) (Sessions, error) {
 	if c.asked("limit") == "" {
 		limit = daybook.ListMax
 	}
-	sessions, err := s.book.Sessions(c.ctx(), daybook.SessionFilter{Worker: c.asked("worker"),
+	at, sessions, err := s.book.SessionsAt(c.ctx(), daybook.SessionFilter{Worker: c.asked("worker"),
 		WithEnded: c.asked("ended") == "true", Limit: limit})
-	return Sessions{orEmpty(sessions)}, err
+	return Sessions{at, orEmpty(sessions)}, err
 }
 
 // Checked is what a check found, for the description.

@@ -22,8 +22,8 @@ const (
 		`"crashes":0,"max_failures":20,"on_lost":"retry","session":"` + egSession + `","worker":"mailer-1",` +
 		`"lease_until":"2026-12-24T18:00:31.000000Z","enqueued_at":"2026-12-24T18:00:00.000000Z",` +
 		`"claimed_at":"2026-12-24T18:00:01.000000Z"}`
-	egClaims = `{"session":"` + egSession + `","claims":[{"job":` + egRunning +
-		`,"generation":1,"lease_until":"2026-12-24T18:00:31.000000Z"}]}`
+	egClaims = `{"session":"` + egSession + `","lease_until":"2026-12-24T18:00:31.000000Z","claims":[{"job":` +
+		egRunning + `,"generation":1,"lease_until":"2026-12-24T18:00:31.000000Z","timeout_seconds":86400}]}`
 	egEnded  = `{"id":"` + egID + `","state":"succeeded","already":false}`
 	egEffect = `{"job":"` + egID + `","name":"charge","policy":"keyed","state":"open","generation":1,` +
 		`"key":"9f86d081884c7d659a2feaa0c55ad015","begun_at":"2026-12-24T18:00:02.000000Z"}`
@@ -53,8 +53,8 @@ func words[T ~string](of []T) []string {
 // table is the API.
 func (s *Server) table() []route {
 	var all []route
-	for _, part := range [][]route{s.jobRoutes(), s.decideRoutes(), s.claimRoutes(), s.outcomeRoutes(),
-		s.effectRoutes(), s.seeRoutes(), s.ownRoutes()} {
+	for _, part := range [][]route{s.jobRoutes(), s.decideRoutes(), s.holdRoutes(), s.claimRoutes(),
+		s.sessionRoutes(), s.outcomeRoutes(), s.effectRoutes(), s.seeRoutes(), s.ownRoutes()} {
 		all = append(all, part...)
 	}
 	return all
@@ -183,7 +183,8 @@ func (s *Server) seeRoutes() []route {
 		get("/v1/sessions", "listSessions", "List the workers' sessions", s.sessions).
 			asks(param{name: "worker", kind: "string", about: "only of this worker"},
 				param{name: "ended", kind: "boolean", about: "ended ones too"}, limitParam).
-			shows("", `{"sessions":[{"id":"`+egSession+`","worker":"mailer-1","started_at":"2026-12-24T18:00:00.000000Z",`+
+			shows("", `{"at":"2026-12-24T18:00:15.000000Z","sessions":[{"id":"`+egSession+`","worker":"mailer-1",`+
+				`"started_at":"2026-12-24T18:00:00.000000Z",`+
 				`"renewed_at":"2026-12-24T18:00:10.000000Z","lease_until":"2026-12-24T18:00:40.000000Z","running":1}]}`),
 	}
 	if s.opts.Check != nil {

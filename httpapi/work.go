@@ -24,6 +24,7 @@ type ClaimBody struct {
 	LeaseSeconds *float64   `json:"lease_seconds,omitempty" doc:"lease of a new session (1…86400; 30 without)"`
 	WaitSeconds  *float64   `json:"wait_seconds,omitempty" doc:"wait so long for work (0…60; 0 without)"`
 	Starts       bool       `json:"starts,omitempty" doc:"the worker records starts before handlers begin"`
+	Oldest       bool       `json:"oldest,omitempty" doc:"by age alone, whatever the priority"`
 }
 
 // Claim is one job that was claimed.
@@ -31,34 +32,44 @@ type Claim struct {
 	Job        daybook.Job  `json:"job"`
 	Generation int64        `json:"generation" doc:"names this claim in all that is said of it"`
 	LeaseUntil daybook.Time `json:"lease_until"`
+	Timeout    float64      `json:"timeout_seconds" doc:"the attempt's run limit: past it the claim is taken back"`
 }
 
 // Claims answers a call for work.
 type Claims struct {
-	Session daybook.ID `json:"session" doc:"give it in later calls, and renew it"`
-	Claims  []Claim    `json:"claims"`
+	Session    daybook.ID   `json:"session" doc:"give it in later calls, and renew it"`
+	LeaseUntil daybook.Time `json:"lease_until" doc:"of the session"`
+	Claims     []Claim      `json:"claims"`
+	Full       bool         `json:"full,omitempty" doc:"there may be more: ask again"`
 }
 
 func (b ClaimBody) request() (r daybook.ClaimRequest, wait time.Duration, err error) {
-	r = daybook.ClaimRequest{Session: b.Session, Queues: b.Queues, Kinds: b.Kinds, Limit: 1,
+	r = daybook.ClaimRequest{Session: b.Session, Queues: b.Queues, Kinds: b.Kinds, Limit: 1, Oldest: b.Oldest,
 		SessionRequest: daybook.SessionRequest{Worker: b.Worker, Starts: b.Starts}}
 	if b.Limit != nil {
 		if r.Limit = *b.Limit; r.Limit < 1 {
 			return r, 0, daybook.Invalid("limit", "wants 1…%d, got %d", daybook.BatchMax, r.Limit)
 		}
 	}
-	if b.LeaseSeconds != nil {
-		if r.Lease, err = daybook.Seconds("lease_seconds", *b.LeaseSeconds); err != nil {
-			return r, 0, err
-		}
-		if r.Lease < daybook.LeaseMin || r.Lease > daybook.LeaseMax {
-			return r, 0, daybook.Invalid("lease_seconds", "wants 1…%.0f, got %g", daybook.LeaseMax.Seconds(), *b.LeaseSeconds)
-		}
+	if r.Lease, err = leaseOf(b.LeaseSeconds); err != nil {
+		return r, 0, err
 	}
 	if wait, err = seconds("wait_seconds", b.WaitSeconds); err == nil && wait > waitMax {
 		err = daybook.Invalid("wait_seconds", "wants 0…%.0f, got %g", waitMax.Seconds(), *b.WaitSeconds)
 	}
 	return r, wait, err
+}
+
+// leaseOf is the lease that a body asks for; 0 is the default.
+func leaseOf(s *float64) (time.Duration, error) {
+	if s == nil {
+		return 0, nil
+	}
+	lease, err := daybook.Seconds("lease_seconds", *s)
+	if err == nil && (lease < daybook.LeaseMin || lease > daybook.LeaseMax) {
+		err = daybook.Invalid("lease_seconds", "wants 1…%.0f, got %g", daybook.LeaseMax.Seconds(), *s)
+	}
+	return lease, err
 }
 
 func (s *Server) claim(c *call, in ClaimBody) (Claims, error) {
@@ -88,12 +99,16 @@ func checkClaim(r daybook.ClaimRequest) error {
 	if len(r.Queues) == 0 {
 		return daybook.Invalid("queues", "is empty; name at least one queue")
 	}
-	for _, q := range r.Queues {
+	return checkNames(r.Queues, r.Kinds)
+}
+
+func checkNames(queues, kinds []string) error {
+	for _, q := range queues {
 		if err := daybook.CheckName("queues", q); err != nil {
 			return err
 		}
 	}
-	for _, k := range r.Kinds {
+	for _, k := range kinds {
 		if err := daybook.CheckName("kinds", k); err != nil {
 			return err
 		}
@@ -191,9 +206,10 @@ func (s *Server) granted(c *call, given daybook.Claimed, repeatable bool) (Claim
 	if n := len(given.Jobs); given.Full && n > 0 {
 		s.waiting.more(ctx, given.Jobs[n-1].Queue)
 	}
-	out := Claims{Session: given.Session.ID, Claims: make([]Claim, len(given.Jobs))}
+	out := Claims{Session: given.Session.ID, LeaseUntil: given.Session.ExpiresAt, Full: given.Full,
+		Claims: make([]Claim, len(given.Jobs))}
 	for i, j := range given.Jobs {
-		out.Claims[i] = Claim{j, j.Generation, j.LeaseUntil}
+		out.Claims[i] = Claim{j, j.Generation, j.LeaseUntil, j.Timeout.Seconds()}
 	}
 	return out, nil
 }

@@ -19,8 +19,8 @@ type Claim[T any] struct {
 
 var _ daybook.TxClaim = (*Claim[struct{}])(nil)
 
-// Book is where the claim was made.
-func (c *Claim[T]) Book() *daybook.Book { return c.run.engine.book }
+// Book is where the claim was made; nil when that was through a server.
+func (c *Claim[T]) Book() *daybook.Book { return c.run.engine.atHand() }
 
 // Job is the job as it was claimed, with the lease as it was last renewed.
 func (c *Claim[T]) Job() daybook.Job {

@@ -30,14 +30,14 @@ type Config struct {
 	Poll        time.Duration  // between looks without a ring, ±20 %; 0 is daybook.PollDefault, less is never
 	Timeout     time.Duration  // run limit of handlers here, where it is shorter than the job's own; 0 is none
 	Drain       bool           // Run returns when nothing is eligible and nothing runs
-	NoLoops     bool           // don't run the reconciler and the relay beside the handlers
+	NoLoops     bool           // don't run the reconciler and the relay beside the handlers; a server has its own
 	Reconcile   reconcile.Options
 	Relay       relay.Options // runs where the book's bell is one that other processes hear
 	Log         *slog.Logger  // nil is the book's
 }
 
 // fill puts the defaults in.
-func (c *Config) fill(book *daybook.Book) {
+func (c *Config) fill(book Book) {
 	c.Queues = slices.Clone(c.Queues)
 	if c.Name == "" {
 		if c.Name, _ = os.Hostname(); c.Name == "" {

@@ -50,11 +50,12 @@ func (c *claimer) failed(ctx context.Context, err error) {
 // it ends: its own loop may not have come to its first. The pass is unsure, as a
 // first one is. It reports whether there was one to make.
 func (c *claimer) repair(ctx context.Context) bool {
-	if c.repaired || c.cfg.NoLoops {
+	book := c.atHand()
+	if c.repaired || c.cfg.NoLoops || book == nil {
 		return false
 	}
 	c.repaired = true
-	report, err := reconcile.New(c.book, c.cfg.Reconcile).Pass(ctx, daybook.Unsure)
+	report, err := reconcile.New(book, c.cfg.Reconcile).Pass(ctx, daybook.Unsure)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		c.log.Warn("not all could be repaired before the end of the drain", "err", err)

@@ -81,9 +81,9 @@ func (e *engine) run(ctx context.Context) error {
 		case <-claiming.Done():
 		}
 	})
-	if !e.cfg.NoLoops {
-		loops.Go(func() { e.reconcile(claiming) })
-		loops.Go(func() { e.relay(claiming) })
+	if book := e.atHand(); book != nil && !e.cfg.NoLoops {
+		loops.Go(func() { e.reconcile(claiming, book) })
+		loops.Go(func() { e.relay(claiming, book) })
 	}
 	loops.Go(e.renewals)
 	loops.Go(e.watch)
@@ -119,19 +119,19 @@ func within(most time.Duration, do func()) {
 	}
 }
 
-func (e *engine) reconcile(ctx context.Context) {
-	if err := reconcile.New(e.book, e.cfg.Reconcile).Run(ctx); err != nil {
+func (e *engine) reconcile(ctx context.Context, book *daybook.Book) {
+	if err := reconcile.New(book, e.cfg.Reconcile).Run(ctx); err != nil {
 		e.log.Error("the reconciler can't run beside this worker", "err", err)
 	}
 }
 
 // relay publishes what lies in the outbox, where there is a bell for it: rings of
 // enqueues in a caller's transaction come from nowhere else.
-func (e *engine) relay(ctx context.Context) {
-	if e.book.Outside() == nil {
+func (e *engine) relay(ctx context.Context, book *daybook.Book) {
+	if book.Outside() == nil {
 		return
 	}
-	if err := relay.New(e.book, e.cfg.Relay).Run(ctx); err != nil {
+	if err := relay.New(book, e.cfg.Relay).Run(ctx); err != nil {
 		e.log.Error("the relay can't run beside this worker", "err", err)
 	}
 }

@@ -59,7 +59,7 @@ func (w *Worker) Stats() Stats {
 		Succeeded: c.succeeded.Load(), Failed: c.failed.Load(), Released: c.released.Load(),
 		Cancelled: c.cancelled.Load(), Lost: c.lost.Load(), Fenced: c.fenced.Load(), Sessions: c.sessions.Load(),
 		Rings: c.rings.Load(), Again: c.again.Load(), Stale: c.stale.Load(), Polled: c.polled.Load(),
-		Bell: bellOf(w.book.Outside())}
+		Bell: bellOf(w.outside())}
 	if e := w.running.Load(); e != nil {
 		e.describe(&s)
 	}

@@ -11,7 +11,7 @@ import (
 // Worker claims jobs and runs their handlers. Make it with New, register
 // handlers, then Run it.
 type Worker struct {
-	book  *daybook.Book
+	book  Book
 	cfg   Config
 	kinds map[string]*kind // by name; "" takes every other kind
 	wrong error            // the first wrong registration
@@ -23,8 +23,9 @@ type Worker struct {
 	counters counters
 }
 
-// New makes a worker. What is wrong with its configuration is told by Run.
-func New(book *daybook.Book, cfg Config) *Worker {
+// New makes a worker on a [daybook.Book], or on a client of a server that has one
+// (package client). What is wrong with its configuration is told by Run.
+func New(book Book, cfg Config) *Worker {
 	cfg.fill(book)
 	return &Worker{book: book, cfg: cfg, kinds: map[string]*kind{}, stop: make(chan struct{})}
 }

@@ -67,8 +67,8 @@ func TestQuietClaimsNoMore(t *testing.T) {
 		first := enqueue(t, book, daybook.Request{})
 		p.start(t)
 		<-begun
-		if n, err := book.Quiet(t.Context(), "w1"); n != 1 || err != nil {
-			t.Fatalf("Quiet asked %d sessions, %v", n, err)
+		if q, err := book.Quiet(t.Context(), "w1", daybook.By{Actor: "ada"}); q.Sessions != 1 || err != nil {
+			t.Fatalf("Quiet asked %d sessions, %v", q.Sessions, err)
 		}
 		after(daybook.LeaseDefault / 3) // the next renewal says it
 		second := enqueue(t, book, daybook.Request{})

@@ -9,7 +9,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 )
+
+// counted is a book that shows its numbers.
+type counted interface {
+	Backlog(ctx context.Context) (daybook.Time, []daybook.Backlog, error)
+	Inventory(ctx context.Context) (daybook.Inventory, error)
+}
+
+var _, _ counted = (*daybook.Book)(nil), (*client.Client)(nil)
 
 // snapshot is the backlog at one time.
 type snapshot struct {
@@ -57,7 +66,7 @@ func (a *app) backlogCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&watch, "watch", false, "look again and again, with the flows between (default false)")
 	durationVar(cmd.Flags(), &every, "every", 2*time.Second, "how long between two looks (10ms…24h)")
 	cmd.Flags().IntVar(&times, "times", 0, "stop after so many looks (0 or more; default 0, until interrupted)")
-	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, _ []string) error {
+	cmd.RunE = with(a, func(ctx context.Context, book counted, _ []string) error {
 		if every < 10*time.Millisecond || every > 24*time.Hour {
 			return daybook.Invalid("every", "wants 10ms…24h, got %s", every)
 		}
@@ -77,7 +86,7 @@ func (a *app) backlogCommand() *cobra.Command {
 }
 
 // lookAt reads the backlog, with empty lists as such.
-func lookAt(ctx context.Context, book *daybook.Book) (daybook.Time, []daybook.Backlog, error) {
+func lookAt(ctx context.Context, book counted) (daybook.Time, []daybook.Backlog, error) {
 	at, backlog, err := book.Backlog(ctx)
 	for i := range backlog {
 		backlog[i].Kinds = orEmpty(backlog[i].Kinds)
@@ -101,7 +110,7 @@ func drawBacklog(t *table, b daybook.Backlog) {
 
 // watchBacklog looks again and again until it was looked often enough or the
 // person has seen enough.
-func (a *app) watchBacklog(ctx context.Context, book *daybook.Book, every time.Duration, times int) error {
+func (a *app) watchBacklog(ctx context.Context, book counted, every time.Duration, times int) error {
 	var last daybook.Time
 	before := map[string]daybook.Counts{}
 	tick := time.NewTicker(every)

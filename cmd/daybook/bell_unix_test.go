@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/daybookdev/daybook/internal/brokertest"
 )
@@ -95,18 +94,4 @@ func get(t *testing.T, address, path string) string {
 		t.Fatal(err)
 	}
 	return string(body)
-}
-
-// await polls a condition of another process.
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline, every := time.After(30*time.Second), time.NewTicker(5*time.Millisecond)
-	defer every.Stop()
-	for !done() {
-		select {
-		case <-every.C:
-		case <-deadline:
-			t.Fatalf("waited 30s for %s", what)
-		}
-	}
 }

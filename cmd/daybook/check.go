@@ -11,6 +11,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/check"
+	"github.com/daybookdev/daybook/client"
 )
 
 // checkFlags say what is checked.
@@ -68,10 +69,30 @@ func (a *app) checkCommand() *cobra.Command {
 			return usage("--selftest looks at a book of its own; leave the other flags out")
 		case f.selftest:
 			return a.selftest(cmd.Context())
+		case a.flags.server != "":
+			return a.checkServer(cmd.Context(), f)
 		}
 		return a.check(cmd.Context(), f)
 	}
 	return cmd
+}
+
+// checkServer has the server check its book.
+func (a *app) checkServer(ctx context.Context, f checkFlags) error {
+	if f.bell.read || f.accepted != "" {
+		return usage("--bell and --accepted of check need the book itself; leave --server out and name it with --db")
+	}
+	return a.onServer(ctx, func(ctx context.Context, server *client.Client) error {
+		report, err := server.Check(ctx, f.full)
+		if err != nil {
+			return err
+		}
+		answer := checked{Report: check.Report{Violations: report.Violations, Full: report.Full}}
+		for _, r := range report.Invariants {
+			answer.Invariants = append(answer.Invariants, check.Result(r))
+		}
+		return a.showCheck(answer)
+	})
 }
 
 func (a *app) check(ctx context.Context, f checkFlags) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/daybookdev/daybook/internal/pgtest"
 )
 
-func TestCheck(t *testing.T) { onEach(t, testCheck) }
+func TestCheck(t *testing.T) { everywhere(t, testCheck) }
 
 func testCheck(t *testing.T, c *cli) {
 	c.enqueue(1, "--key", "k1")

@@ -8,7 +8,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 )
+
+// claimer is what claiming by hand needs of a book.
+type claimer interface {
+	Claim(ctx context.Context, r daybook.ClaimRequest) (daybook.Claimed, error)
+	Renew(ctx context.Context, session daybook.ID, claims []daybook.ClaimRef) (daybook.Renewal, error)
+}
+
+var _, _ claimer = (*daybook.Book)(nil), (*client.Client)(nil)
 
 // claimed is one claim as the protocol answers it.
 type claimed struct {
@@ -113,7 +122,7 @@ func (a *app) claimJobCommand() *cobra.Command {
 }
 
 func (a *app) claim(ctx context.Context, r daybook.ClaimRequest) error {
-	return a.onBook(ctx, func(ctx context.Context, book *daybook.Book) error {
+	return on(ctx, a, func(ctx context.Context, book claimer) error {
 		given, err := book.Claim(ctx, r)
 		if err != nil {
 			return err
@@ -149,7 +158,7 @@ func (a *app) renewCommand() *cobra.Command {
 		if session.IsZero() {
 			return daybook.Invalid("session", "is missing; give the session that claimed with --session")
 		}
-		return a.onBook(cmd.Context(), func(ctx context.Context, book *daybook.Book) error {
+		return on(cmd.Context(), a, func(ctx context.Context, book claimer) error {
 			renewal, err := book.Renew(ctx, session, nil)
 			if err != nil {
 				return err

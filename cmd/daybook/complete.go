@@ -25,7 +25,7 @@ func (a *app) completeCommand() *cobra.Command {
 		}
 		return daybook.CheckJSON("result", []byte(result))
 	}
-	return a.ownerCommand(cmd, func(ctx context.Context, book *daybook.Book, job daybook.ID, o daybook.Owner) (
+	return a.ownerCommand(cmd, func(ctx context.Context, book reporter, job daybook.ID, o daybook.Owner) (
 		daybook.Answer, error) {
 		answer, err := book.Complete(ctx, job, o, json.RawMessage(result))
 		if err == nil && answer.State == daybook.SetAside && !answer.Already {

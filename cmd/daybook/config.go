@@ -19,8 +19,10 @@ import (
 // globals are the flags of every command.
 type globals struct {
 	db, schema          string
-	schemaGiven         bool // on the command line itself
-	bell, server, token string
+	schemaGiven         bool   // on the command line itself
+	bell, server, token string // server is "" where the book is at hand
+	torn                error  // both places are given, and neither wins
+	command             string // as people type it
 	config              string
 	logLevel, logFormat string
 	output              string
@@ -42,8 +44,8 @@ func (a *app) registerGlobals(root *cobra.Command) {
 	fs.StringVar(&g.bell, "bell", "", "what carries rings, "+bellForms+
 		" (or DAYBOOK_BELL; default postgres: for a book on PostgreSQL, else local:)")
 	fs.StringVar(&g.server, "server", "",
-		"speak to a server instead (or DAYBOOK_SERVER); not in this version yet")
-	fs.StringVar(&g.token, "token", "", "the server's token (or DAYBOOK_TOKEN)")
+		"speak to the daybook serve at this URL instead (or DAYBOOK_SERVER; default none)")
+	fs.StringVar(&g.token, "token", "", "lets you in at the server (or DAYBOOK_TOKEN; default none)")
 	fs.StringVar(&g.config, "config", "",
 		"TOML file with flags by name, and tables [work], [serve] and [kind.NAME]")
 	choiceVar(fs, &g.logLevel, "log-level", "", "info", "how much to log: debug, info, warn or error",
@@ -52,7 +54,7 @@ func (a *app) registerGlobals(root *cobra.Command) {
 	choiceVar(fs, &g.output, "output", "o", outputTable, "how to answer: table, json (one line) or jsonl",
 		outputTable, outputJSON, outputLines)
 	fs.StringVar(&g.actor, "actor", "",
-		"who does this, for the record (default the user's name; at most 1024 bytes)")
+		"who does this, for the record (default the user's name, at a server always the token's; at most 1024 bytes)")
 }
 
 // settle fills in what flags left open: flags win over the environment, and
@@ -67,6 +69,8 @@ func (a *app) settle(cmd *cobra.Command) error {
 		return err
 	}
 	a.flags.kinds, a.flags.schemaGiven = conf.kinds, root.Changed("schema")
+	a.flags.command = cmd.CommandPath()
+	places := placesOf(root, conf.global, "db", "server", "token", "schema", "bell", "actor")
 	var fail error
 	root.VisitAll(func(f *pflag.Flag) {
 		if value, ok := os.LookupEnv(environment[f.Name]); ok && value != "" && !f.Changed {
@@ -85,7 +89,7 @@ func (a *app) settle(cmd *cobra.Command) error {
 	if a.flags.actor == "" {
 		a.flags.actor = userName()
 	}
-	return fail
+	return errors.Join(fail, a.flags.choose(places))
 }
 
 // flagsOf are the flags of a command, which the table of its name may set.

@@ -103,7 +103,7 @@ func TestConfigRefusals(t *testing.T) {
 }
 
 // What the file says of a kind fills in what an enqueue leaves open.
-func TestConfigKinds(t *testing.T) { onEach(t, testConfigKinds) }
+func TestConfigKinds(t *testing.T) { everywhere(t, testConfigKinds) }
 
 func testConfigKinds(t *testing.T, c *cli) {
 	conf := writeFile(t, "daybook.toml",

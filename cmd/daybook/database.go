@@ -56,7 +56,10 @@ type schemaState struct {
 // database is what the flags name.
 func (a *app) database() (database, error) {
 	if a.flags.server != "" {
-		return nil, notYet("--server", "leave it out and name the book with --db")
+		if a.flags.torn != nil {
+			return nil, a.flags.torn
+		}
+		return nil, a.needsBook()
 	}
 	scheme, rest, found := strings.Cut(a.flags.db, ":")
 	switch {
@@ -66,6 +69,12 @@ func (a *app) database() (database, error) {
 		return a.postgresDatabase()
 	}
 	return nil, usage("--db wants %s; got %s", dbForms, shownDB(a.flags.db))
+}
+
+// needsBook is the answer of a command that no server can carry out for it.
+func (a *app) needsBook() error {
+	return usage("%s needs the book itself and can't speak to a server; leave --server out and name the book with --db",
+		a.flags.command)
 }
 
 // databaseSchemes begin the URLs that --db takes.

@@ -25,6 +25,17 @@ func onEach(t *testing.T, test func(t *testing.T, c *cli)) {
 	}
 }
 
+// everywhere runs a test on a fresh book in each database, as the command line
+// speaks to it with --db, and to a server that has it with --server.
+func everywhere(t *testing.T, test func(t *testing.T, c *cli)) {
+	t.Helper()
+	onEach(t, test)
+	t.Run("server", func(t *testing.T) { test(t, newCLI(t).onServer()) })
+	if onPostgres {
+		t.Run("server-postgres", func(t *testing.T) { test(t, newPostgresCLI(t).onServer()) })
+	}
+}
+
 // newCLI runs commands on a SQLite file of the test's own.
 func newCLI(t *testing.T) *cli {
 	t.Helper()
@@ -43,10 +54,14 @@ func newPostgresCLI(t *testing.T) *cli {
 // another is a cli of its own on a fresh book of the same sort.
 func (c *cli) another(t *testing.T) *cli {
 	t.Helper()
+	other := newCLI(t)
 	if c.postgres() {
-		return newPostgresCLI(t)
+		other = newPostgresCLI(t)
 	}
-	return newCLI(t)
+	if c.server != "" {
+		other.onServer()
+	}
+	return other
 }
 
 // copies counts the databases that copied made, for their names.
@@ -62,7 +77,7 @@ func (c *cli) copied(t *testing.T) *cli {
 			t.Fatal(err)
 		}
 		copied.db = strings.ReplaceAll(c.db, c.dir, copied.dir)
-		return copied
+		return copied.asServed(c)
 	}
 	server, from := pgtest.Shared(t), databaseOf(t, c.db)
 	to := fmt.Sprintf("%s_copy%d", from, copies.Add(1))
@@ -75,7 +90,7 @@ func (c *cli) copied(t *testing.T) *cli {
 		}
 	})
 	copied.db = server.URL(to)
-	return copied
+	return copied.asServed(c)
 }
 
 // databaseOf is the name of the database in a URL.

@@ -34,6 +34,9 @@ func (a *app) demoCommand() *cobra.Command {
 		if process {
 			return demo.Child(a.stdin, a.stdout, a.stderr)
 		}
+		if cmd.Flags().Changed("server") { // it has a book of its own, whatever else is set
+			return a.needsBook()
+		}
 		return a.demo(cmd.Context(), o)
 	}
 	return cmd

@@ -7,7 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 )
+
+// settler is what a person's look at the ledger needs of a book.
+type settler interface {
+	Effects(ctx context.Context, f daybook.EffectFilter) (daybook.Page[daybook.Effect], error)
+	Settle(ctx context.Context, id daybook.ID, name string, v daybook.Verdict, by daybook.By) (daybook.Job, error)
+}
+
+var _, _ settler = (*daybook.Book)(nil), (*client.Client)(nil)
 
 func (a *app) effectCommand() *cobra.Command {
 	cmd := group("effect", "Look at what jobs did outside, and settle what is open",
@@ -28,7 +37,7 @@ func (a *app) effectListCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&filter.Open, "open", false, "only effects that nobody knows the end of (default false)")
 	cmd.Flags().Var(idFlag{&filter.Job}, "job", "only effects of this job")
 	pageFlags(cmd.Flags(), &filter.Limit, &filter.Cursor)
-	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, _ []string) error {
+	cmd.RunE = with(a, func(ctx context.Context, book settler, _ []string) error {
 		if err := checkLimit(filter.Limit); err != nil {
 			return err
 		}
@@ -97,7 +106,7 @@ func (a *app) effectSettleCommand() *cobra.Command {
 			}
 			verdict.Result = json.RawMessage(result)
 		}
-		return a.onBook(cmd.Context(), func(ctx context.Context, book *daybook.Book) error {
+		return on(cmd.Context(), a, func(ctx context.Context, book settler) error {
 			a.showLate(ctx, book, id, args[1])
 			job, err := book.Settle(ctx, id, args[1], verdict, a.by(reason))
 			if err != nil {
@@ -111,7 +120,7 @@ func (a *app) effectSettleCommand() *cobra.Command {
 }
 
 // showLate tells whoever settles an effect what fenced owners said of it.
-func (a *app) showLate(ctx context.Context, book *daybook.Book, id daybook.ID, name string) {
+func (a *app) showLate(ctx context.Context, book settler, id daybook.ID, name string) {
 	page, err := book.Effects(ctx, daybook.EffectFilter{Job: id, Limit: daybook.ListMax})
 	if err != nil {
 		return // Settle says what is wrong

@@ -7,10 +7,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 )
 
 // The ledger by hand: what a command under work --exec, or a worker in any
 // language, says before and behind each of its outside calls.
+
+// ledger is what an owner's effects need of a book.
+type ledger interface {
+	BeginEffect(ctx context.Context, job daybook.ID, o daybook.Owner, b daybook.Begin) (daybook.Begun, error)
+	FinishEffect(ctx context.Context, job daybook.ID, o daybook.Owner, f daybook.EffectEnd) (daybook.EffectEnded, error)
+}
+
+var _, _ ledger = (*daybook.Book)(nil), (*client.Client)(nil)
 
 // effectOwner says whose effect it is: a claim, under work --exec the command's own.
 type effectOwner struct {
@@ -67,7 +76,7 @@ func (a *app) effectBeginCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.onBook(cmd.Context(), func(ctx context.Context, book *daybook.Book) error {
+		return on(cmd.Context(), a, func(ctx context.Context, book ledger) error {
 			begun, err := book.BeginEffect(ctx, job, owner, b)
 			if err != nil {
 				return err
@@ -138,7 +147,7 @@ func (a *app) effectFinishCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.onBook(cmd.Context(), func(ctx context.Context, book *daybook.Book) error {
+		return on(cmd.Context(), a, func(ctx context.Context, book ledger) error {
 			ended, err := book.FinishEffect(ctx, job, owner, end)
 			if err != nil {
 				return err

@@ -9,7 +9,7 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-func TestEffectByHand(t *testing.T) { onEach(t, testEffectByHand) }
+func TestEffectByHand(t *testing.T) { everywhere(t, testEffectByHand) }
 
 func testEffectByHand(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -60,7 +60,7 @@ func testEffectByHand(t *testing.T, c *cli) {
 	c.state(1, daybook.Waiting)
 }
 
-func TestEffectSettling(t *testing.T) { onEach(t, testEffectSettling) }
+func TestEffectSettling(t *testing.T) { everywhere(t, testEffectSettling) }
 
 func testEffectSettling(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -152,7 +152,7 @@ echo "$2"`
 
 // TestReviveReview: of what a filter finds only what is safe goes on, and a
 // preview says beforehand how much that is, and why the rest stays.
-func TestReviveReview(t *testing.T) { onEach(t, testReviveReview) }
+func TestReviveReview(t *testing.T) { everywhere(t, testReviveReview) }
 
 func testReviveReview(t *testing.T, c *cli) {
 	for n := 1; n <= 3; n++ {
@@ -188,7 +188,7 @@ func testReviveReview(t *testing.T, c *cli) {
 
 // TestEffectDoubtful: a person said that it didn't happen, and then its owner, too
 // late, that it did: nothing calls again before a person has looked.
-func TestEffectDoubtful(t *testing.T) { onEach(t, testEffectDoubtful) }
+func TestEffectDoubtful(t *testing.T) { everywhere(t, testEffectDoubtful) }
 
 func testEffectDoubtful(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -224,7 +224,7 @@ func testEffectDoubtful(t *testing.T, c *cli) {
 
 // TestEffectKeptKey: what a person found absent is called with the same key while
 // its destination knows that, whatever the handler would like.
-func TestEffectKeptKey(t *testing.T) { onEach(t, testEffectKeptKey) }
+func TestEffectKeptKey(t *testing.T) { everywhere(t, testEffectKeptKey) }
 
 func testEffectKeptKey(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -259,7 +259,7 @@ func testEffectKeptKey(t *testing.T, c *cli) {
 
 // TestEffectOtherInput: another input stops the job, until a person has said that
 // the first one didn't happen.
-func TestEffectOtherInput(t *testing.T) { onEach(t, testEffectOtherInput) }
+func TestEffectOtherInput(t *testing.T) { everywhere(t, testEffectOtherInput) }
 
 func testEffectOtherInput(t *testing.T, c *cli) {
 	c.enqueue(1)

@@ -12,7 +12,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 )
+
+// enqueuer is what enqueue needs of a book.
+type enqueuer interface {
+	Enqueue(ctx context.Context, r daybook.Request) (daybook.Receipt, error)
+	EnqueueMany(ctx context.Context, requests []daybook.Request) ([]daybook.Receipt, error)
+}
+
+var _, _ enqueuer = (*daybook.Book)(nil), (*client.Client)(nil)
 
 // enqueueFlags is one request as the command line writes it.
 type enqueueFlags struct {
@@ -50,7 +59,7 @@ func (a *app) enqueueCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.onBook(cmd.Context(), func(ctx context.Context, book *daybook.Book) error {
+		return on(cmd.Context(), a, func(ctx context.Context, book enqueuer) error {
 			receipt, err := book.Enqueue(ctx, request)
 			if err != nil {
 				return err

@@ -41,7 +41,7 @@ type fromAnswer struct {
 // fromRun reads requests from lines and enqueues them in batches.
 type fromRun struct {
 	app     *app
-	book    *daybook.Book
+	book    enqueuer
 	lines   *lineReader
 	bar     *progressbar.ProgressBar // nil unless somebody watches
 	answer  fromAnswer
@@ -60,7 +60,7 @@ func (a *app) enqueueFrom(ctx context.Context, name string) error {
 		return err
 	}
 	defer from.Close()
-	return a.onBook(ctx, func(ctx context.Context, book *daybook.Book) error {
+	return on(ctx, a, func(ctx context.Context, book enqueuer) error {
 		run := &fromRun{app: a, book: book, lines: newLineReader(from), bar: a.progress(size, "enqueueing", true),
 			step: batchLines}
 		run.answer.Refused = []refusedLine{}

@@ -13,7 +13,7 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-func TestEnqueueOne(t *testing.T) { onEach(t, testEnqueueOne) }
+func TestEnqueueOne(t *testing.T) { everywhere(t, testEnqueueOne) }
 
 func testEnqueueOne(t *testing.T, c *cli) {
 	got := strings.TrimSpace(c.ok("enqueue", "--queue", "mail", "--kind", "welcome", "--id", id(1)))
@@ -45,7 +45,7 @@ func testEnqueueOne(t *testing.T, c *cli) {
 
 // L34: the same key with the same input, in whatever order and number form, is
 // the same job; other input is a conflict and stores nothing.
-func TestL34EnqueueKey(t *testing.T) { onEach(t, testL34EnqueueKey) }
+func TestL34EnqueueKey(t *testing.T) { everywhere(t, testL34EnqueueKey) }
 
 func testL34EnqueueKey(t *testing.T, c *cli) {
 	base := []string{"enqueue", "--queue", "q", "--kind", "k", "--key", "a1"}
@@ -67,7 +67,7 @@ func testL34EnqueueKey(t *testing.T, c *cli) {
 
 // L22 and P6: what can't be stored is refused with its path, and what can is
 // kept exactly.
-func TestL22ArgsExact(t *testing.T) { onEach(t, testL22ArgsExact) }
+func TestL22ArgsExact(t *testing.T) { everywhere(t, testL22ArgsExact) }
 
 func testL22ArgsExact(t *testing.T, c *cli) {
 	s := c.want(statusUsage, "enqueue", "--queue", "q", "--kind", "k", "--args", `{"a":["x","\u0000"]}`)
@@ -94,7 +94,7 @@ func testL22ArgsExact(t *testing.T, c *cli) {
 	c.want(statusUsage, "enqueue", "--queue", "q", "--kind", "k", "--args-file", "-")
 }
 
-func TestEnqueueFromReportsExactLines(t *testing.T) { onEach(t, testEnqueueFromReportsExactLines) }
+func TestEnqueueFromReportsExactLines(t *testing.T) { everywhere(t, testEnqueueFromReportsExactLines) }
 
 func testEnqueueFromReportsExactLines(t *testing.T, c *cli) {
 	c.ok("enqueue", "--queue", "q", "--kind", "k", "--key", "taken", "--args", "1")
@@ -150,7 +150,7 @@ func requestLines(n int, bad func(i int) bool) string {
 // Refused lines are taken out of their batch wherever they stand in it, and the
 // rest goes in whole.
 func TestEnqueueFromTakesRefusedLinesOut(t *testing.T) {
-	onEach(t, testEnqueueFromTakesRefusedLinesOut)
+	everywhere(t, testEnqueueFromTakesRefusedLinesOut)
 }
 
 func testEnqueueFromTakesRefusedLinesOut(t *testing.T, each *cli) {
@@ -199,7 +199,7 @@ func testEnqueueFromTakesRefusedLinesOut(t *testing.T, each *cli) {
 }
 
 // In a table, refusals are told as they come, each on a line of its own.
-func TestEnqueueFromTable(t *testing.T) { onEach(t, testEnqueueFromTable) }
+func TestEnqueueFromTable(t *testing.T) { everywhere(t, testEnqueueFromTable) }
 
 func testEnqueueFromTable(t *testing.T, c *cli) {
 	c.stdin = `{"queue":"q","kind":"k"}` + "\n{\n"
@@ -227,7 +227,7 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
-func TestJSONLinesOfLists(t *testing.T) { onEach(t, testJSONLinesOfLists) }
+func TestJSONLinesOfLists(t *testing.T) { everywhere(t, testJSONLinesOfLists) }
 
 func testJSONLinesOfLists(t *testing.T, c *cli) {
 	c.enqueue(1)

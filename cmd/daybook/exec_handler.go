@@ -13,18 +13,14 @@ import (
 )
 
 // execHandler runs the command for each job, and says how the attempt ended.
-func (a *app) execHandler(db database, text string) (worker.Handler, error) {
-	where, err := db.environ()
-	if err != nil {
-		return nil, err
-	}
+func (a *app) execHandler(where []string, text string) worker.Handler {
 	base := append(os.Environ(), where...)
 	return func(ctx context.Context, job daybook.Job) daybook.Outcome {
 		lines := &lineLog{out: a.stderr, job: job.ID}
 		f := command{text: text, args: job.Args, env: environOf(base, job), stderr: lines}.run(ctx)
 		lines.flush()
 		return outcomeOf(context.Cause(ctx), job, f)
-	}, nil
+	}
 }
 
 // environOf tells the command whose job it works on, so that daybook works

@@ -10,7 +10,7 @@ import (
 // the attempt that takes its place.
 func TestCommandDiesWithItsWorker(t *testing.T) {
 	t.Parallel()
-	onEach(t, testCommandDiesWithItsWorker)
+	everywhere(t, testCommandDiesWithItsWorker)
 }
 
 func testCommandDiesWithItsWorker(t *testing.T, c *cli) {

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 )
 
 // The exit statuses, for scripts.
@@ -14,9 +15,9 @@ const (
 	statusFailed      = 1 // also: some lines of --from were refused
 	statusUsage       = 2 // wrong usage or invalid input
 	statusNotFound    = 3
-	statusRefused     = 4 // by the state it is in
+	statusRefused     = 4 // by the state it is in, or not allowed
 	statusViolation   = 5
-	statusUnavailable = 6 // the database can't be reached
+	statusUnavailable = 6 // the database or server can't be reached
 )
 
 // exitError ends the program with a status that no code of the book stands for.
@@ -51,7 +52,7 @@ func statusOf(err error) int {
 	case daybook.CodeNotFound:
 		return statusNotFound
 	case daybook.CodeFenced, daybook.CodeRefused, daybook.CodeEffectOpen, daybook.CodeKeyConflict,
-		daybook.CodeEffectNameReused:
+		daybook.CodeEffectNameReused, client.CodeUnauthorized, client.CodeForbidden:
 		return statusRefused
 	case daybook.CodeUnavailable:
 		return statusUnavailable

@@ -30,7 +30,7 @@ func (a *app) failCommand() *cobra.Command {
 		}
 		return nil
 	}
-	return a.ownerCommand(cmd, func(ctx context.Context, book *daybook.Book, job daybook.ID, o daybook.Owner) (
+	return a.ownerCommand(cmd, func(ctx context.Context, book reporter, job daybook.ID, o daybook.Owner) (
 		daybook.Answer, error) {
 		failure := daybook.Failure{Problem: daybook.NewProblem(text, "", ""), Permanent: permanent}
 		if cmd.Flags().Changed("retry-in") {

@@ -122,11 +122,11 @@ func (c *cli) onItsServer(line string) string {
 // that name no database on either.
 func TestExamplesRun(t *testing.T) {
 	t.Parallel()
-	onEach(t, testExamplesRun)
+	everywhere(t, testExamplesRun)
 }
 
 func testExamplesRun(t *testing.T, made *cli) {
-	if !made.postgres() {
+	if !made.postgres() && made.server == "" {
 		made.db = "sqlite:" + filepath.Join(made.dir, "daybook.db") // where they look without being told
 	}
 	session := exampleBook(made)
@@ -148,8 +148,8 @@ func testExamplesRun(t *testing.T, made *cli) {
 				}
 				cmd := exec.Command("sh", "-c", line)
 				cmd.Dir = c.dir
-				cmd.Env = append(c.environ(), "SESSION="+session, "JOB="+id(12))
-				if !c.postgres() {
+				cmd.Env = append(c.environ(strings.Fields(command.CommandPath())[1:]), "SESSION="+session, "JOB="+id(12))
+				if !c.postgres() && c.server == "" {
 					cmd.Env = append(cmd.Env, "DAYBOOK_DB=")
 				}
 				if command.Name() == "serve" {

@@ -15,7 +15,7 @@ func (a *app) inventoryCommand() *cobra.Command {
 		Example: example("daybook inventory", "daybook inventory -o json"),
 		Args:    cobra.NoArgs,
 	}
-	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, _ []string) error {
+	cmd.RunE = with(a, func(ctx context.Context, book counted, _ []string) error {
 		inv, err := book.Inventory(ctx)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 )
 
 func (a *app) jobCommand() *cobra.Command {
@@ -20,7 +21,18 @@ func (a *app) jobCommand() *cobra.Command {
 }
 
 // jobRead reads something of one job and prints it.
-type jobRead func(ctx context.Context, book *daybook.Book, id daybook.ID) error
+type jobRead func(ctx context.Context, book jobReader, id daybook.ID) error
+
+// jobReader is what looking at jobs needs of a book.
+type jobReader interface {
+	Job(ctx context.Context, id daybook.ID) (daybook.Job, error)
+	Jobs(ctx context.Context, f daybook.Filter) (daybook.Page[daybook.Job], error)
+	Timeline(ctx context.Context, id daybook.ID) ([]daybook.Event, error)
+	Why(ctx context.Context, id daybook.ID) (daybook.Why, error)
+	Attempts(ctx context.Context, id daybook.ID) ([]daybook.Attempt, error)
+}
+
+var _, _ jobReader = (*daybook.Book)(nil), (*client.Client)(nil)
 
 // oneJob is a command that reads something of one job.
 func (a *app) oneJob(cmd *cobra.Command, read jobRead) *cobra.Command {
@@ -30,7 +42,7 @@ func (a *app) oneJob(cmd *cobra.Command, read jobRead) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.onBook(cmd.Context(), func(ctx context.Context, book *daybook.Book) error {
+		return on(cmd.Context(), a, func(ctx context.Context, book jobReader) error {
 			return read(ctx, book, id)
 		})
 	}
@@ -43,7 +55,7 @@ func (a *app) jobShowCommand() *cobra.Command {
 		Example: example("daybook job show 01900000-0000-7000-8000-000000000001",
 			"daybook job show 01900000-0000-7000-8000-000000000002 -o json"),
 	}
-	return a.oneJob(cmd, func(ctx context.Context, book *daybook.Book, id daybook.ID) error {
+	return a.oneJob(cmd, func(ctx context.Context, book jobReader, id daybook.ID) error {
 		job, err := book.Job(ctx, id)
 		if err != nil {
 			return err
@@ -109,7 +121,7 @@ func (a *app) jobTimelineCommand() *cobra.Command {
 		Example: example("daybook job timeline 01900000-0000-7000-8000-000000000003",
 			"daybook job timeline 01900000-0000-7000-8000-00000000000a -o json"),
 	}
-	return a.oneJob(cmd, func(ctx context.Context, book *daybook.Book, id daybook.ID) error {
+	return a.oneJob(cmd, func(ctx context.Context, book jobReader, id daybook.ID) error {
 		events, err := book.Timeline(ctx, id)
 		if err != nil {
 			return err
@@ -138,7 +150,7 @@ func (a *app) jobWhyCommand() *cobra.Command {
 		Example: example("daybook job why 01900000-0000-7000-8000-000000000001",
 			"daybook job why 01900000-0000-7000-8000-000000000003 -o json"),
 	}
-	return a.oneJob(cmd, func(ctx context.Context, book *daybook.Book, id daybook.ID) error {
+	return a.oneJob(cmd, func(ctx context.Context, book jobReader, id daybook.ID) error {
 		why, err := book.Why(ctx, id)
 		if err != nil {
 			return err
@@ -163,7 +175,7 @@ func (a *app) jobAttemptsCommand() *cobra.Command {
 		Example: example("daybook job attempts 01900000-0000-7000-8000-000000000003",
 			"daybook job attempts 01900000-0000-7000-8000-000000000003 -o jsonl"),
 	}
-	return a.oneJob(cmd, func(ctx context.Context, book *daybook.Book, id daybook.ID) error {
+	return a.oneJob(cmd, func(ctx context.Context, book jobReader, id daybook.ID) error {
 		attempts, err := book.Attempts(ctx, id)
 		if err != nil {
 			return err

@@ -4,19 +4,34 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 )
+
+// decider is what decisions about jobs need of a book.
+type decider interface {
+	Job(ctx context.Context, id daybook.ID) (daybook.Job, error)
+	Preview(ctx context.Context, id daybook.ID, k daybook.Bulk) (daybook.Job, error)
+	Cancel(ctx context.Context, id daybook.ID, by daybook.By, force bool) (daybook.Job, error)
+	Revive(ctx context.Context, id daybook.ID, by daybook.By) (daybook.Job, error)
+	ReviveUnsafe(ctx context.Context, id daybook.ID, by daybook.By) (daybook.Job, error)
+	Unhold(ctx context.Context, id daybook.ID, by daybook.By) (daybook.Job, error)
+	Count(ctx context.Context, f daybook.Filter) (int64, error)
+	Review(ctx context.Context, f daybook.Filter) (daybook.Review, error)
+	Decide(ctx context.Context, k daybook.Bulk) (daybook.BulkAnswer, error)
+}
+
+var _, _ decider = (*daybook.Book)(nil), (*client.Client)(nil)
 
 // decision is what a person does to jobs: by their ids, or to all that a
 // filter finds.
 type decision struct {
 	move   daybook.Move
 	doing  string // "cancel", for the question
-	one    func(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (daybook.Job, error)
+	one    func(ctx context.Context, book decider, id daybook.ID, by daybook.By) (daybook.Job, error)
 	states []daybook.State // that a filter without --state looks at
 	held   bool            // only held ones
 
@@ -30,7 +45,7 @@ type decision struct {
 func (a *app) jobCancelCommand() *cobra.Command {
 	d := &decision{move: daybook.MoveCancel, doing: "cancel",
 		states: []daybook.State{daybook.Running, daybook.SetAside, daybook.Waiting}}
-	d.one = func(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (daybook.Job, error) {
+	d.one = func(ctx context.Context, book decider, id daybook.ID, by daybook.By) (daybook.Job, error) {
 		return book.Cancel(ctx, id, by, d.force)
 	}
 	cmd := &cobra.Command{
@@ -45,7 +60,7 @@ func (a *app) jobCancelCommand() *cobra.Command {
 
 func (a *app) jobReviveCommand() *cobra.Command {
 	d := &decision{move: daybook.MoveRevive, doing: "revive", states: []daybook.State{daybook.SetAside}}
-	d.one = func(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (daybook.Job, error) {
+	d.one = func(ctx context.Context, book decider, id daybook.ID, by daybook.By) (daybook.Job, error) {
 		if d.unsafe {
 			return book.ReviveUnsafe(ctx, id, by)
 		}
@@ -64,7 +79,7 @@ func (a *app) jobReviveCommand() *cobra.Command {
 func (a *app) jobUnholdCommand() *cobra.Command {
 	d := &decision{move: daybook.MoveUnhold, doing: "unhold", states: []daybook.State{daybook.Waiting},
 		held: true}
-	d.one = func(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (daybook.Job, error) {
+	d.one = func(ctx context.Context, book decider, id daybook.ID, by daybook.By) (daybook.Job, error) {
 		return book.Unhold(ctx, id, by)
 	}
 	cmd := &cobra.Command{
@@ -94,7 +109,7 @@ func (a *app) decisionCommand(cmd *cobra.Command, d *decision) *cobra.Command {
 		case len(ids) == 0 && len(given) == 0:
 			return usage("name jobs by id, or give a filter like --queue or --state")
 		}
-		return a.onBook(cmd.Context(), func(ctx context.Context, book *daybook.Book) error {
+		return on(cmd.Context(), a, func(ctx context.Context, book decider) error {
 			if len(ids) > 0 {
 				return a.decideOnes(ctx, book, d, ids)
 			}
@@ -117,7 +132,7 @@ type decided struct {
 
 // decideOnes decides about jobs by their ids. One that refuses doesn't stop
 // the others; the first refusal is the exit status.
-func (a *app) decideOnes(ctx context.Context, book *daybook.Book, d *decision, ids []daybook.ID) error {
+func (a *app) decideOnes(ctx context.Context, book decider, d *decision, ids []daybook.ID) error {
 	var first error
 	jobs := make([]decided, 0, len(ids))
 	for _, id := range ids {
@@ -158,7 +173,7 @@ func (a *app) decideOnes(ctx context.Context, book *daybook.Book, d *decision, i
 	return err
 }
 
-func (d *decision) each(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (
+func (d *decision) each(ctx context.Context, book decider, id daybook.ID, by daybook.By) (
 	decided, error) {
 	if d.dryRun {
 		return d.try(ctx, book, id, by)
@@ -169,27 +184,18 @@ func (d *decision) each(ctx context.Context, book *daybook.Book, id daybook.ID, 
 
 // try says what a decision would do to a job as it stands: the same move, or
 // the same refusal, and nothing written.
-func (d *decision) try(ctx context.Context, book *daybook.Book, id daybook.ID, by daybook.By) (
+func (d *decision) try(ctx context.Context, book decider, id daybook.ID, by daybook.By) (
 	decided, error) {
 	job, err := book.Job(ctx, id)
 	if err != nil {
 		return decided{}, err
 	}
-	var c daybook.Change
-	now := daybook.At(time.Now()) // no rule of these moves asks for the time
-	switch d.move {
-	case daybook.MoveCancel:
-		c, err = job.Cancel(by, d.force, now)
-	case daybook.MoveRevive:
-		c, err = job.Revive(by, now)
-	default:
-		c, err = job.Unhold(by, now)
-	}
-	would := "become " + string(c.Now.State)
+	then, err := book.Preview(ctx, id, daybook.Bulk{Move: d.move, By: by, Force: d.force, Unsafe: d.unsafe})
+	would := "become " + string(then.State)
 	switch {
 	case d.move == daybook.MoveUnhold:
 		would = "be held no more"
-	case c.Now.State == daybook.Running:
+	case then.State == daybook.Running:
 		would = "be asked to stop"
 	}
 	return decided{ID: id, State: job.State, Reason: job.Reason, Would: would}, err
@@ -203,7 +209,7 @@ type bulkAnswer struct {
 	DryRun bool            `json:"dry_run,omitempty"`
 }
 
-func (a *app) decideMany(ctx context.Context, book *daybook.Book, d *decision) error {
+func (a *app) decideMany(ctx context.Context, book decider, d *decision) error {
 	filters := d.filters()
 	var whole bulkAnswer
 	for _, f := range filters {
@@ -250,7 +256,7 @@ func (a *app) decideMany(ctx context.Context, book *daybook.Book, d *decision) e
 }
 
 // look counts what a filter matches; for a revive, with how many are safe.
-func (d *decision) look(ctx context.Context, book *daybook.Book, f daybook.Filter, whole *bulkAnswer) (int64, error) {
+func (d *decision) look(ctx context.Context, book decider, f daybook.Filter, whole *bulkAnswer) (int64, error) {
 	if d.move != daybook.MoveRevive || !daybook.Allowed(daybook.MoveRevive, f.State, daybook.Waiting) {
 		return book.Count(ctx, f)
 	}
@@ -286,7 +292,7 @@ func (d *decision) whyNot(t *table, whole bulkAnswer) {
 }
 
 // decideAll carries a decision out, one filter after the other.
-func (a *app) decideAll(ctx context.Context, book *daybook.Book, d *decision, filters []daybook.Filter, matched int64) (
+func (a *app) decideAll(ctx context.Context, book decider, d *decision, filters []daybook.Filter, matched int64) (
 	sum daybook.BulkAnswer, err error) {
 	sum.Refused = map[daybook.Code]int64{}
 	bar := a.progress(matched, d.doing, false)

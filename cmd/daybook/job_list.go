@@ -74,7 +74,7 @@ func (a *app) jobListCommand() *cobra.Command {
 	}
 	f.register(cmd.Flags())
 	pageFlags(cmd.Flags(), &limit, &cursor)
-	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, _ []string) error {
+	cmd.RunE = with(a, func(ctx context.Context, book jobReader, _ []string) error {
 		if err := checkLimit(limit); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-func TestJobListFiltersAndPages(t *testing.T) { onEach(t, testJobListFiltersAndPages) }
+func TestJobListFiltersAndPages(t *testing.T) { everywhere(t, testJobListFiltersAndPages) }
 
 func testJobListFiltersAndPages(t *testing.T, c *cli) {
 	for n := range 5 {
@@ -44,7 +44,7 @@ func testJobListFiltersAndPages(t *testing.T, c *cli) {
 	c.want(statusUsage, "job", "list", "--cursor", "zzz")
 }
 
-func TestJobWhy(t *testing.T) { onEach(t, testJobWhy) }
+func TestJobWhy(t *testing.T) { everywhere(t, testJobWhy) }
 
 func testJobWhy(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -71,7 +71,7 @@ func testJobWhy(t *testing.T, c *cli) {
 	c.want(statusNotFound, "job", "why", id(9))
 }
 
-func TestCancelAndReviveByID(t *testing.T) { onEach(t, testCancelAndReviveByID) }
+func TestCancelAndReviveByID(t *testing.T) { everywhere(t, testCancelAndReviveByID) }
 
 func testCancelAndReviveByID(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -109,7 +109,7 @@ func testCancelAndReviveByID(t *testing.T, c *cli) {
 	c.want(statusRefused, "job", "unhold", id(1))
 }
 
-func TestDecideByFilter(t *testing.T) { onEach(t, testDecideByFilter) }
+func TestDecideByFilter(t *testing.T) { everywhere(t, testDecideByFilter) }
 
 func testDecideByFilter(t *testing.T, c *cli) {
 	for n := range 4 {
@@ -162,7 +162,7 @@ func testDecideByFilter(t *testing.T, c *cli) {
 	}
 }
 
-func TestEffects(t *testing.T) { onEach(t, testEffects) }
+func TestEffects(t *testing.T) { everywhere(t, testEffects) }
 
 func testEffects(t *testing.T, c *cli) {
 	for n := 1; n <= 2; n++ {

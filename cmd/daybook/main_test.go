@@ -59,6 +59,8 @@ type cli struct {
 
 	person bool // sits at a terminal
 
+	server, token string // speaks to this server; "" has the book at hand
+
 	mu    sync.Mutex
 	ahead time.Duration
 }
@@ -85,7 +87,16 @@ type said struct {
 // run runs a command on the test's book.
 func (c *cli) run(args ...string) said {
 	c.t.Helper()
-	return c.bare(append([]string{"--db", c.db, "--actor", "ada"}, args...)...)
+	return c.bare(append(c.place(args...), args...)...)
+}
+
+// place are the flags that name the test's book to a command, and who it is that
+// speaks: the server's token has the same name.
+func (c *cli) place(args ...string) []string {
+	if c.server == "" || needsBook(args) {
+		return []string{"--db", c.db, "--actor", "ada"}
+	}
+	return []string{"--server", c.server, "--token", c.token}
 }
 
 // bare runs a command as it stands.

@@ -38,7 +38,7 @@ func peakOf(c *cli, n int) int {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(filepath.Join(dir, "daybook"), "enqueue", "--from", file, "-o", "json")
-	cmd.Env, cmd.Stderr = c.environ(peakFile+"="+peak), os.Stderr
+	cmd.Env, cmd.Stderr = c.environ(nil, peakFile+"="+peak), os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

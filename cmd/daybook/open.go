@@ -60,7 +60,12 @@ func (a *app) log() *slog.Logger {
 }
 
 // by is the person behind a change, for the record.
-func (a *app) by(reason string) daybook.By { return daybook.By{Actor: a.flags.actor, Reason: reason} }
+func (a *app) by(reason string) daybook.By {
+	if reason == "" && a.flags.server != "" {
+		reason = noReason
+	}
+	return daybook.By{Actor: a.flags.actor, Reason: reason}
+}
 
 // reasonFlag registers --reason on a command that changes something.
 func reasonFlag(cmd *cobra.Command, reason *string) {

@@ -62,7 +62,7 @@ func TestErrorsAreOneShortLine(t *testing.T) {
 }
 
 // Everything that a stranger can put into a job is shown harmlessly in tables.
-func TestHostileTextInTables(t *testing.T) { onEach(t, testHostileTextInTables) }
+func TestHostileTextInTables(t *testing.T) { everywhere(t, testHostileTextInTables) }
 
 func testHostileTextInTables(t *testing.T, c *cli) {
 	evil := "\u202eevil\u200b"

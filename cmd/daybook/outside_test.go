@@ -21,7 +21,7 @@ var timing = flag.Bool("timing", false, "hold SIGTERM to the grace and a second,
 // L35: a hundred processes ask at once with one key: one job, 99 replays.
 func TestL35HundredProcessesOneKey(t *testing.T) {
 	t.Parallel()
-	onEach(t, testL35HundredProcessesOneKey)
+	everywhere(t, testL35HundredProcessesOneKey)
 }
 
 func testL35HundredProcessesOneKey(t *testing.T, c *cli) {
@@ -56,7 +56,7 @@ func testL35HundredProcessesOneKey(t *testing.T, c *cli) {
 // says is refused, told and kept, and the new owner isn't disturbed.
 func TestLapsedClaimIsTakenOver(t *testing.T) {
 	t.Parallel()
-	onEach(t, testLapsedClaimIsTakenOver)
+	everywhere(t, testLapsedClaimIsTakenOver)
 }
 
 func testLapsedClaimIsTakenOver(t *testing.T, c *cli) {
@@ -99,7 +99,7 @@ func testLapsedClaimIsTakenOver(t *testing.T, c *cli) {
 // L8: a worker killed on the only attempt that its job has.
 func TestL8KilledOnTheLastAttempt(t *testing.T) {
 	t.Parallel()
-	onEach(t, testL8KilledOnTheLastAttempt)
+	everywhere(t, testL8KilledOnTheLastAttempt)
 }
 
 func testL8KilledOnTheLastAttempt(t *testing.T, each *cli) {
@@ -128,7 +128,7 @@ func testL8KilledOnTheLastAttempt(t *testing.T, each *cli) {
 
 // L55: SIGTERM with twenty commands running: the worker ends within the grace
 // and a second, and nobody is blamed.
-func TestL55TermWithTwentyRunning(t *testing.T) { onEach(t, testL55TermWithTwentyRunning) }
+func TestL55TermWithTwentyRunning(t *testing.T) { everywhere(t, testL55TermWithTwentyRunning) }
 
 func testL55TermWithTwentyRunning(t *testing.T, c *cli) {
 	for n := range 25 {
@@ -174,7 +174,7 @@ func testL55TermWithTwentyRunning(t *testing.T, c *cli) {
 // A second SIGTERM doesn't wait for the grace.
 func TestSecondTermEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	onEach(t, testSecondTermEndsAtOnce)
+	everywhere(t, testSecondTermEndsAtOnce)
 }
 
 func testSecondTermEndsAtOnce(t *testing.T, c *cli) {
@@ -194,7 +194,7 @@ func testSecondTermEndsAtOnce(t *testing.T, c *cli) {
 // SIGUSR1 quiets: what runs runs on, and nothing new is claimed.
 func TestQuietSignal(t *testing.T) {
 	t.Parallel()
-	onEach(t, testQuietSignal)
+	everywhere(t, testQuietSignal)
 }
 
 func testQuietSignal(t *testing.T, c *cli) {
@@ -225,7 +225,7 @@ func testQuietSignal(t *testing.T, c *cli) {
 // it: it alone is set aside.
 func TestL19PoisonJob(t *testing.T) {
 	t.Parallel()
-	onEach(t, testL19PoisonJob)
+	everywhere(t, testL19PoisonJob)
 }
 
 func testL19PoisonJob(t *testing.T, c *cli) {
@@ -255,7 +255,7 @@ func testL19PoisonJob(t *testing.T, c *cli) {
 // L6: a command that runs longer than the lease keeps it, and runs once.
 func TestL6LongCommandKeepsItsLease(t *testing.T) {
 	t.Parallel()
-	onEach(t, testL6LongCommandKeepsItsLease)
+	everywhere(t, testL6LongCommandKeepsItsLease)
 }
 
 func testL6LongCommandKeepsItsLease(t *testing.T, c *cli) {
@@ -272,7 +272,7 @@ func testL6LongCommandKeepsItsLease(t *testing.T, c *cli) {
 // what its predecessor had; the lease gives it back.
 func TestL11RestartedWorkerOfTheSameName(t *testing.T) {
 	t.Parallel()
-	onEach(t, testL11RestartedWorkerOfTheSameName)
+	everywhere(t, testL11RestartedWorkerOfTheSameName)
 }
 
 func testL11RestartedWorkerOfTheSameName(t *testing.T, c *cli) {
@@ -296,7 +296,7 @@ func testL11RestartedWorkerOfTheSameName(t *testing.T, c *cli) {
 // is ended, and the other worker's outcome stands.
 func TestL12StoppedPastItsLease(t *testing.T) {
 	t.Parallel()
-	onEach(t, testL12StoppedPastItsLease)
+	everywhere(t, testL12StoppedPastItsLease)
 }
 
 func testL12StoppedPastItsLease(t *testing.T, c *cli) {
@@ -348,7 +348,7 @@ func TestWorkerHearsOtherProcesses(t *testing.T) {
 // the command started reads them, which nothing ends with the worker.
 func TestKilledWorkerLeavesWholeInput(t *testing.T) {
 	t.Parallel()
-	onEach(t, testKilledWorkerLeavesWholeInput)
+	everywhere(t, testKilledWorkerLeavesWholeInput)
 }
 
 func testKilledWorkerLeavesWholeInput(t *testing.T, c *cli) {

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 )
 
 // ownerFlags say which claim an owner's write belongs to. Under work --exec
@@ -83,7 +86,17 @@ type ended struct {
 }
 
 // ownerReport tells the book how an attempt ended.
-type ownerReport func(context.Context, *daybook.Book, daybook.ID, daybook.Owner) (daybook.Answer, error)
+type ownerReport func(context.Context, reporter, daybook.ID, daybook.Owner) (daybook.Answer, error)
+
+// reporter is what an owner's report needs of a book.
+type reporter interface {
+	Complete(ctx context.Context, job daybook.ID, o daybook.Owner, result json.RawMessage) (daybook.Answer, error)
+	Fail(ctx context.Context, job daybook.ID, o daybook.Owner, f daybook.Failure, retryIn *time.Duration) (
+		daybook.Answer, error)
+	Release(ctx context.Context, job daybook.ID, o daybook.Owner, in time.Duration) (daybook.Answer, error)
+}
+
+var _, _ reporter = (*daybook.Book)(nil), (*client.Client)(nil)
 
 // ownerCommand is a command that reports how an attempt ended.
 func (a *app) ownerCommand(cmd *cobra.Command, report ownerReport) *cobra.Command {
@@ -95,7 +108,7 @@ func (a *app) ownerCommand(cmd *cobra.Command, report ownerReport) *cobra.Comman
 		if err != nil {
 			return err
 		}
-		return a.onBook(cmd.Context(), func(ctx context.Context, book *daybook.Book) error {
+		return on(cmd.Context(), a, func(ctx context.Context, book reporter) error {
 			answer, err := report(ctx, book, job, owner)
 			if err != nil {
 				return err

@@ -60,14 +60,21 @@ func (l *lineList) add(line string, end bool) {
 }
 
 // environ is the environment of a real process of the program.
-func (c *cli) environ(more ...string) []string {
+func (c *cli) environ(args []string, more ...string) []string {
 	dir, err := programs()
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	return append(os.Environ(), append([]string{asProgram + "=1",
-		"PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH"),
-		"DAYBOOK_DB=" + c.db}, more...)...)
+		"PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH")}, append(c.environPlace(args), more...)...)...)
+}
+
+// environPlace names the test's book to a process.
+func (c *cli) environPlace(args []string) []string {
+	if c.server == "" || needsBook(args) {
+		return []string{"DAYBOOK_DB=" + c.db}
+	}
+	return []string{"DAYBOOK_SERVER=" + c.server, "DAYBOOK_TOKEN=" + c.token}
 }
 
 // start starts the program in a process of its own.
@@ -79,7 +86,7 @@ func (c *cli) start(args ...string) *process {
 	}
 	p := &process{t: c.t, cmd: exec.Command(filepath.Join(dir, "daybook"), args...), done: make(chan struct{})}
 	p.err.more = make(chan struct{})
-	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout = c.environ(), c.dir, &p.out
+	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout = c.environ(args), c.dir, &p.out
 	p.cmd.Stdin = strings.NewReader(c.stdin)
 	pipe, err := p.cmd.StderrPipe()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-func TestClaimAndComplete(t *testing.T) { onEach(t, testClaimAndComplete) }
+func TestClaimAndComplete(t *testing.T) { everywhere(t, testClaimAndComplete) }
 
 func testClaimAndComplete(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -41,7 +41,7 @@ func testClaimAndComplete(t *testing.T, c *cli) {
 	c.want(statusNotFound, append([]string{"complete", id(77)}, o...)...)
 }
 
-func TestFailAndRelease(t *testing.T) { onEach(t, testFailAndRelease) }
+func TestFailAndRelease(t *testing.T) { everywhere(t, testFailAndRelease) }
 
 func testFailAndRelease(t *testing.T, c *cli) {
 	c.enqueue(1, "--max-failures", "2")
@@ -80,7 +80,7 @@ func testFailAndRelease(t *testing.T, c *cli) {
 
 // A claim that lapsed and was claimed again: whatever the old owner says is
 // refused and shown, and the new owner isn't disturbed.
-func TestLapsedOwnerIsFenced(t *testing.T) { onEach(t, testLapsedOwnerIsFenced) }
+func TestLapsedOwnerIsFenced(t *testing.T) { everywhere(t, testLapsedOwnerIsFenced) }
 
 func testLapsedOwnerIsFenced(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -112,7 +112,7 @@ func testLapsedOwnerIsFenced(t *testing.T, c *cli) {
 	}
 }
 
-func TestRenew(t *testing.T) { onEach(t, testRenew) }
+func TestRenew(t *testing.T) { everywhere(t, testRenew) }
 
 func testRenew(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -134,7 +134,7 @@ func testRenew(t *testing.T, c *cli) {
 
 // Under work --exec the claim is known from the environment; for another job
 // than its own it isn't.
-func TestOwnerFromEnvironment(t *testing.T) { onEach(t, testOwnerFromEnvironment) }
+func TestOwnerFromEnvironment(t *testing.T) { everywhere(t, testOwnerFromEnvironment) }
 
 func testOwnerFromEnvironment(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -153,7 +153,7 @@ func testOwnerFromEnvironment(t *testing.T, c *cli) {
 	c.want(statusUsage, "complete")
 }
 
-func TestClaimJobStates(t *testing.T) { onEach(t, testClaimJobStates) }
+func TestClaimJobStates(t *testing.T) { everywhere(t, testClaimJobStates) }
 
 func testClaimJobStates(t *testing.T, c *cli) {
 	c.want(statusNotFound, "claim", "job", id(1))
@@ -172,7 +172,7 @@ func testClaimJobStates(t *testing.T, c *cli) {
 
 // A result past the limit fails the attempt for good, since running again
 // would make the same one.
-func TestCompleteTooLarge(t *testing.T) { onEach(t, testCompleteTooLarge) }
+func TestCompleteTooLarge(t *testing.T) { everywhere(t, testCompleteTooLarge) }
 
 func testCompleteTooLarge(t *testing.T, c *cli) {
 	c.enqueue(1)

@@ -6,16 +6,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 )
+
+// steerer is what queues and workers are seen and steered with.
+type steerer interface {
+	Queues(ctx context.Context, counted bool) ([]daybook.Queue, error)
+	Pause(ctx context.Context, queue string, by daybook.By) error
+	Resume(ctx context.Context, queue string, by daybook.By) error
+	SessionsAt(ctx context.Context, f daybook.SessionFilter) (daybook.Time, []daybook.Session, error)
+	Quiet(ctx context.Context, worker string, by daybook.By) (daybook.Quieted, error)
+}
+
+var _, _ steerer = (*daybook.Book)(nil), (*client.Client)(nil)
 
 func (a *app) queueCommand() *cobra.Command {
 	cmd := group("queue", "See and steer queues", "daybook queue list",
 		"daybook queue pause mail --reason 'relay is down'")
 	cmd.AddCommand(a.queueListCommand(),
 		a.queueSteerCommand("pause", "Stop claims from a queue; what runs runs on",
-			(*daybook.Book).Pause, true, "relay is down"),
+			steerer.Pause, true, "relay is down"),
 		a.queueSteerCommand("resume", "Let claims take from a queue again",
-			(*daybook.Book).Resume, false, "relay is back"))
+			steerer.Resume, false, "relay is back"))
 	return cmd
 }
 
@@ -25,7 +37,7 @@ func (a *app) queueListCommand() *cobra.Command {
 		Example: example("daybook queue list", "daybook queue list -o json"),
 		Args:    cobra.NoArgs,
 	}
-	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, _ []string) error {
+	cmd.RunE = with(a, func(ctx context.Context, book steerer, _ []string) error {
 		queues, err := book.Queues(ctx, false)
 		if err != nil {
 			return err
@@ -47,7 +59,7 @@ func (a *app) queueListCommand() *cobra.Command {
 
 // queueSteerCommand pauses or resumes one queue.
 func (a *app) queueSteerCommand(verb, short string,
-	steer func(*daybook.Book, context.Context, string, daybook.By) error, paused bool, why string,
+	steer func(steerer, context.Context, string, daybook.By) error, paused bool, why string,
 ) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -56,7 +68,7 @@ func (a *app) queueSteerCommand(verb, short string,
 		Args:    cobra.ExactArgs(1),
 	}
 	reasonFlag(cmd, &reason)
-	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, args []string) error {
+	cmd.RunE = with(a, func(ctx context.Context, book steerer, args []string) error {
 		if err := steer(book, ctx, args[0], a.by(reason)); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ func (a *app) releaseCommand() *cobra.Command {
 			`daybook release 01900000-0000-7000-8000-00000000000b --session "$SESSION" --generation 1 --in 10m`),
 	}
 	durationVar(cmd.Flags(), &in, "in", 0, "eligible again after this long (default at once; at least 0)")
-	return a.ownerCommand(cmd, func(ctx context.Context, book *daybook.Book, job daybook.ID, o daybook.Owner) (
+	return a.ownerCommand(cmd, func(ctx context.Context, book reporter, job daybook.ID, o daybook.Owner) (
 		daybook.Answer, error) {
 		return book.Release(ctx, job, o, in)
 	})

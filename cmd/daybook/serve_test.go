@@ -3,37 +3,16 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"os/exec"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/daybookdev/daybook"
 )
-
-var servedURL = regexp.MustCompile(`url=(\S+)`)
-
-// urlIn reads a server's log until it says where it serves, and lets the rest
-// pass.
-func urlIn(t *testing.T, log io.Reader) string {
-	t.Helper()
-	lines := bufio.NewScanner(log)
-	for lines.Scan() {
-		if m := servedURL.FindStringSubmatch(lines.Text()); m != nil {
-			go func() { _, _ = io.Copy(io.Discard, log) }()
-			return m[1]
-		}
-		t.Log(lines.Text())
-	}
-	t.Fatal("the server ended without saying where it serves")
-	return ""
-}
 
 // serveExample runs an example of serve until it serves, and stops it.
 func serveExample(t *testing.T, cmd *exec.Cmd) {
@@ -58,28 +37,6 @@ func serveExample(t *testing.T, cmd *exec.Cmd) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("serve ended with %v", err)
 	}
-}
-
-// served serves the cli's book in this process until the test ends.
-func (c *cli) served(args ...string) (url string) {
-	c.t.Helper()
-	ctx, stop := context.WithCancel(c.t.Context())
-	log, say := io.Pipe()
-	ended := make(chan int, 1)
-	a := &app{base: ctx, stdin: strings.NewReader(""), stdout: io.Discard, stderr: say,
-		terminal: func(any) bool { return false }}
-	go func() {
-		ended <- a.run(append([]string{"--db", c.db, "serve", "--listen", "127.0.0.1:0"}, args...))
-		say.Close()
-	}()
-	url = urlIn(c.t, log)
-	c.t.Cleanup(func() {
-		stop()
-		if status := <-ended; status != statusDone {
-			c.t.Errorf("serve ended with %d", status)
-		}
-	})
-	return url
 }
 
 // ask makes one call; token is "" for none.

@@ -10,7 +10,7 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-func TestQueuePauseResume(t *testing.T) { onEach(t, testQueuePauseResume) }
+func TestQueuePauseResume(t *testing.T) { everywhere(t, testQueuePauseResume) }
 
 func testQueuePauseResume(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -32,7 +32,7 @@ func testQueuePauseResume(t *testing.T, c *cli) {
 	}
 }
 
-func TestWorkerListAndQuiet(t *testing.T) { onEach(t, testWorkerListAndQuiet) }
+func TestWorkerListAndQuiet(t *testing.T) { everywhere(t, testWorkerListAndQuiet) }
 
 func testWorkerListAndQuiet(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -60,7 +60,7 @@ func testWorkerListAndQuiet(t *testing.T, c *cli) {
 	}
 }
 
-func TestBacklog(t *testing.T) { onEach(t, testBacklog) }
+func TestBacklog(t *testing.T) { everywhere(t, testBacklog) }
 
 func testBacklog(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -91,7 +91,7 @@ func (s lineSink) Write(p []byte) (int, error) {
 
 // Every way in which a queue gets longer or shorter is a flow of its own, and
 // attempts aren't requests.
-func TestBacklogWatchFlows(t *testing.T) { onEach(t, testBacklogWatchFlows) }
+func TestBacklogWatchFlows(t *testing.T) { everywhere(t, testBacklogWatchFlows) }
 
 func testBacklogWatchFlows(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -122,7 +122,7 @@ func testBacklogWatchFlows(t *testing.T, c *cli) {
 	}}
 	a := &app{base: ctx, stdin: strings.NewReader(""), stdout: sink, stderr: sink, now: c.clock,
 		terminal: func(any) bool { return false }}
-	status := a.run([]string{"--db", c.db, "backlog", "--watch", "--every", "10ms", "-o", "jsonl"})
+	status := a.run(append(c.place(), "backlog", "--watch", "--every", "10ms", "-o", "jsonl"))
 	if status != statusDone {
 		t.Fatalf("got exit %d, want 0 when the person has seen enough", status)
 	}

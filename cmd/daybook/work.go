@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/client"
 	"github.com/daybookdev/daybook/store/sqlite"
 	"github.com/daybookdev/daybook/worker"
 )
@@ -48,10 +49,17 @@ func (a *app) workCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a.cache = sqlite.CacheDefault
 		// A worker has its own way to end by signals.
+		if a.flags.server != "" {
+			return a.workForServer(a.base, f, config)
+		}
+		a.cache = sqlite.CacheDefault
 		return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
-			return a.work(ctx, db, book, f, config)
+			place, err := a.workshopAt(db, book)
+			if err != nil {
+				return err
+			}
+			return a.work(ctx, place, f, config)
 		})
 	}
 	return cmd
@@ -131,18 +139,48 @@ func (f *workFlags) config() (worker.Config, error) {
 	return c, nil
 }
 
-// work runs the worker until it is drained or told to stop.
-func (a *app) work(ctx context.Context, db database, book *daybook.Book, f workFlags, config worker.Config) error {
-	w := worker.New(book, config)
-	handler, err := a.execHandler(db, f.exec)
-	if err != nil {
-		return err
+// workshop is where a worker works: on the book itself, or for a server.
+type workshop struct {
+	book    worker.Book
+	environ []string // tells commands where the book is
+	watch   func(ctx context.Context)
+	listen  func(ctx context.Context, address string, w *worker.Worker) (*healthServer, error)
+}
+
+func (a *app) workshopAt(db database, book *daybook.Book) (workshop, error) {
+	where, err := db.environ()
+	return workshop{book: book, environ: append(where, environment["server"]+"="),
+		watch: func(ctx context.Context) { watch(ctx, db, book) },
+		listen: func(ctx context.Context, address string, w *worker.Worker) (*healthServer, error) {
+			return listen(ctx, address, db, book, w)
+		}}, err
+}
+
+// workForServer runs the worker against a server, which tells of jobs to take.
+func (a *app) workForServer(ctx context.Context, f workFlags, config worker.Config) error {
+	if f.listen != "" {
+		return usage("--listen shows the numbers of a book at hand; leave it out beside --server, whose /metrics has them")
 	}
-	if err := a.register(w, handler, f.kinds); err != nil {
+	return a.onServer(ctx, func(ctx context.Context, server *client.Client) error {
+		// Later the worker waits for a server that is away, or that it may not speak
+		// to; at the beginning somebody should be told.
+		if _, _, err := server.Listen(ctx, config.Queues, 0); err != nil && daybook.CodeOf(err) != daybook.CodeInvalid {
+			return err
+		}
+		return a.work(ctx, workshop{book: server, watch: func(context.Context) {}, environ: []string{
+			environment["db"] + "=", environment["server"] + "=" + server.Server(),
+			environment["token"] + "=" + a.flags.token}}, f, config)
+	})
+}
+
+// work runs the worker until it is drained or told to stop.
+func (a *app) work(ctx context.Context, at workshop, f workFlags, config worker.Config) error {
+	w := worker.New(at.book, config)
+	if err := a.register(w, a.execHandler(at.environ, f.exec), f.kinds); err != nil {
 		return err
 	}
 	if f.listen != "" {
-		server, err := listen(ctx, f.listen, db, book, w)
+		server, err := at.listen(ctx, f.listen, w)
 		if err != nil {
 			return err
 		}
@@ -152,8 +190,8 @@ func (a *app) work(ctx context.Context, db database, book *daybook.Book, f workF
 	defer watching.Wait() // the book is closed behind it
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	defer onSignals(ctx, w, stop, f.grace, book.Log())()
-	watching.Go(func() { watch(ctx, db, book) })
+	defer onSignals(ctx, w, stop, f.grace, at.book.Log())()
+	watching.Go(func() { at.watch(ctx) })
 	if err := w.Run(ctx); err != nil || !a.json() {
 		return err
 	}

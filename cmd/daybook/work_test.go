@@ -25,7 +25,7 @@ func writeGate(t *testing.T, gate, text string) {
 	}
 }
 
-func TestWorkDrains(t *testing.T) { onEach(t, testWorkDrains) }
+func TestWorkDrains(t *testing.T) { everywhere(t, testWorkDrains) }
 
 func testWorkDrains(t *testing.T, c *cli) {
 	c.enqueue(1, "--args", `{"n": 1.0}`)
@@ -39,7 +39,7 @@ func testWorkDrains(t *testing.T, c *cli) {
 	c.state(3, daybook.Waiting)
 }
 
-func TestWorkExitStatuses(t *testing.T) { onEach(t, testWorkExitStatuses) }
+func TestWorkExitStatuses(t *testing.T) { everywhere(t, testWorkExitStatuses) }
 
 func testWorkExitStatuses(t *testing.T, c *cli) {
 	for n, status := range []string{"0", "65", "75", "9"} {
@@ -75,7 +75,7 @@ func (c *cli) onPath() {
 }
 
 // The command knows whose job it works on, and daybook works inside it.
-func TestWorkEnvironment(t *testing.T) { onEach(t, testWorkEnvironment) }
+func TestWorkEnvironment(t *testing.T) { everywhere(t, testWorkEnvironment) }
 
 func testWorkEnvironment(t *testing.T, c *cli) {
 	c.onPath()
@@ -98,7 +98,7 @@ func testWorkEnvironment(t *testing.T, c *cli) {
 	}
 }
 
-func TestWorkKindsWeightsAndConfig(t *testing.T) { onEach(t, testWorkKindsWeightsAndConfig) }
+func TestWorkKindsWeightsAndConfig(t *testing.T) { everywhere(t, testWorkKindsWeightsAndConfig) }
 
 func testWorkKindsWeightsAndConfig(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -142,7 +142,7 @@ timeout = "100ms"
 // L7 and L58: a cancel that a person asks for reaches the command, and so does
 // a revoked claim.
 func TestL7L56L58CancelReachesTheCommand(t *testing.T) {
-	onEach(t, testL7L56L58CancelReachesTheCommand)
+	everywhere(t, testL7L56L58CancelReachesTheCommand)
 }
 
 func testL7L56L58CancelReachesTheCommand(t *testing.T, each *cli) {

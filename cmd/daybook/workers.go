@@ -25,7 +25,7 @@ func (a *app) workerListCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&filter.WithEnded, "all", false, "ended sessions too (default false)")
 	cmd.Flags().StringVar(&filter.Worker, "name", "", "only sessions of this worker")
 	cmd.Flags().IntVar(&filter.Limit, "limit", daybook.ListMax, "how many at most (1…1000)")
-	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, _ []string) error {
+	cmd.RunE = with(a, func(ctx context.Context, book steerer, _ []string) error {
 		if err := checkLimit(filter.Limit); err != nil {
 			return err
 		}
@@ -45,15 +45,12 @@ func (a *app) workerListCommand() *cobra.Command {
 }
 
 // listWorkers holds sessions to the database's clock, which made their leases.
-func listWorkers(ctx context.Context, book *daybook.Book, filter daybook.SessionFilter) ([]listed, error) {
+func listWorkers(ctx context.Context, book steerer, filter daybook.SessionFilter) ([]listed, error) {
 	workers := []listed{}
-	err := book.Store().Read(ctx, "listing workers", func(v daybook.View) error {
-		sessions, err := v.Sessions(ctx, filter)
-		for _, s := range sessions {
-			workers = append(workers, listed{s, sessionState(s, v.Now())})
-		}
-		return err
-	})
+	at, sessions, err := book.SessionsAt(ctx, filter)
+	for _, s := range sessions {
+		workers = append(workers, listed{s, sessionState(s, at)})
+	}
 	return workers, err
 }
 
@@ -85,24 +82,14 @@ func (a *app) workerQuietCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	reasonFlag(cmd, &reason)
-	cmd.RunE = a.withBook(func(ctx context.Context, book *daybook.Book, args []string) error {
-		if err := daybook.CheckBy(a.by(reason)); err != nil {
-			return err
-		}
-		n, err := book.Quiet(ctx, args[0])
+	cmd.RunE = with(a, func(ctx context.Context, book steerer, args []string) error {
+		answer, err := book.Quiet(ctx, args[0], a.by(reason))
 		if err != nil {
 			return err
 		}
-		// A session has no history that would keep who asked, and why: the log does.
-		book.Log().Info("asked to claim no more", "worker", args[0], "sessions", n, "actor", a.flags.actor,
-			"reason", reason)
-		answer := struct {
-			Worker   string `json:"worker"`
-			Sessions int    `json:"sessions"`
-			Actor    string `json:"actor"`
-			Reason   string `json:"reason,omitempty"`
-		}{args[0], n, a.flags.actor, reason}
-		return a.show(answer, func(t *table) { t.row(args[0], "asked "+count(n, "session")+" to claim no more") })
+		return a.show(answer, func(t *table) {
+			t.row(args[0], "asked "+count(answer.Sessions, "session")+" to claim no more")
+		})
 	})
 	return cmd
 }

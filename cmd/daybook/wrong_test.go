@@ -64,7 +64,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 // A job that is stored is named, also when its id can't be printed: else its
 // caller would take it for refused.
 func TestStoredThoughNothingCanBePrinted(t *testing.T) {
-	onEach(t, testStoredThoughNothingCanBePrinted)
+	everywhere(t, testStoredThoughNothingCanBePrinted)
 }
 
 func testStoredThoughNothingCanBePrinted(t *testing.T, c *cli) {
@@ -78,7 +78,7 @@ func testStoredThoughNothingCanBePrinted(t *testing.T, c *cli) {
 		var said strings.Builder
 		a := &app{base: t.Context(), stdin: strings.NewReader(strings.Repeat(`{"queue":"q","kind":"k"}`+"\n", 2)),
 			stdout: full{}, stderr: &said, terminal: func(any) bool { return false }}
-		status := a.run(append([]string{"--db", c.db, "enqueue"}, test.args...))
+		status := a.run(append(append(c.place(), "enqueue"), test.args...))
 		if status != statusFailed || !strings.Contains(said.String(), test.want) {
 			t.Errorf("got exit %d and %q, want exit 1 and %q", status, said.String(), test.want)
 		}
@@ -87,7 +87,7 @@ func testStoredThoughNothingCanBePrinted(t *testing.T, c *cli) {
 }
 
 // Refused lines are told in their order, whoever refuses them and when.
-func TestRefusedLinesInOrder(t *testing.T) { onEach(t, testRefusedLinesInOrder) }
+func TestRefusedLinesInOrder(t *testing.T) { everywhere(t, testRefusedLinesInOrder) }
 
 func testRefusedLinesInOrder(t *testing.T, c *cli) {
 	c.ok("enqueue", "--queue", "bulk", "--kind", "k", "--key", "taken")
@@ -155,7 +155,7 @@ func testReconcileOnceIsNoted(t *testing.T, c *cli) {
 
 // A filter says which states it meant, asks only about something, and a dry run
 // by id says what would happen.
-func TestDecisionsSayWhatTheyMean(t *testing.T) { onEach(t, testDecisionsSayWhatTheyMean) }
+func TestDecisionsSayWhatTheyMean(t *testing.T) { everywhere(t, testDecisionsSayWhatTheyMean) }
 
 func testDecisionsSayWhatTheyMean(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -191,7 +191,7 @@ func testDecisionsSayWhatTheyMean(t *testing.T, c *cli) {
 	}
 }
 
-func TestWorkerStates(t *testing.T) { onEach(t, testWorkerStates) }
+func TestWorkerStates(t *testing.T) { everywhere(t, testWorkerStates) }
 
 func testWorkerStates(t *testing.T, c *cli) {
 	c.enqueue(1)
@@ -208,8 +208,14 @@ func testWorkerStates(t *testing.T, c *cli) {
 	if got := state(); got != "live" {
 		t.Errorf("got %s, want live", got)
 	}
-	s := c.want(statusDone, "worker", "quiet", "w1", "--reason", "host is moved")
-	if !strings.Contains(s.err, "actor=ada") || !strings.Contains(s.err, `reason="host is moved"`) {
+	var quieted daybook.Quieted
+	s := c.want(statusDone, "worker", "quiet", "w1", "--reason", "host is moved", "-o", "json")
+	oneJSONLine(t, s.out, &quieted)
+	if quieted.Actor != "ada" || quieted.Reason != "host is moved" || quieted.Sessions != 1 {
+		t.Errorf("got %+v, want who asked and why", quieted)
+	}
+	if c.server == "" && !strings.Contains(s.err, "actor=ada") ||
+		c.server == "" && !strings.Contains(s.err, `reason="host is moved"`) { // a server logs it itself
 		t.Errorf("got log %q, want who asked and why", s.err)
 	}
 	if got := state(); got != "quiet" {

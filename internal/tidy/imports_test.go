@@ -21,6 +21,7 @@ var mayImport = map[string][]string{
 	"relay":           {"root"},
 	"worker":          {"root", "reconcile", "relay"},
 	"httpapi":         {"root"},
+	"client":          {"root"},
 	"store/sqlite":    {"root", "bell/local"},    // its default bell
 	"store/postgres":  {"root", "bell/postgres"}, // its default bell
 	"store/storetest": {"root", "check", "reconcile", "relay"},
@@ -56,6 +57,8 @@ var mayImport = map[string][]string{
 // inTests may be imported by any package's tests.
 var inTests = []string{"root", "bell/belltest", "bell/local", "check", "cutover/sourcetest", "daybooktest",
 	"examples/webhooks", "internal/brokertest", "internal/pgtest", "internal/proxy", "reconcile", "relay", "store/sqlite",
+var inTests = []string{"root", "bell/belltest", "bell/local", "check", "daybooktest", "examples/webhooks", "httpapi",
+	"internal/brokertest", "internal/pgtest", "internal/proxy", "reconcile", "relay", "store/sqlite",
 	"store/postgres", "store/storetest", "worker"}
 
 // seesAll lists who wires everything together.

@@ -259,6 +259,9 @@ func dirOf(path string) string { return filepath.Dir(path) }
 
 // of finds the SQLite store under a book.
 func of(book *daybook.Book) (*Store, error) {
+	if book == nil { // a claim that was made through a server
+		return nil, daybook.Fail(daybook.CodeRefused, "a transaction needs the book itself, and here is only its server")
+	}
 	s, ok := book.Store().(*Store)
 	if !ok {
 		return nil, daybook.Invalid("db", "is not a SQLite book but %s", fmt.Sprintf("%.64s", book.Store().Describe()))

@@ -114,8 +114,8 @@ func (s *stage) endSession(l *line) string {
 }
 
 func (s *stage) quiet(l *line) string {
-	n, err := s.w.book.Quiet(s.w.ctx, l.name())
-	return s.answer(fmt.Sprintf("asked %d", n), err)
+	q, err := s.w.book.Quiet(s.w.ctx, l.name(), daybook.By{Actor: "ada"})
+	return s.answer(fmt.Sprintf("asked %d", q.Sessions), err)
 }
 
 func (s *stage) listSessions(l *line) string {
