@@ -56,9 +56,8 @@ var mayImport = map[string][]string{
 
 // inTests may be imported by any package's tests.
 var inTests = []string{"root", "bell/belltest", "bell/local", "check", "cutover/sourcetest", "daybooktest",
-	"examples/webhooks", "internal/brokertest", "internal/pgtest", "internal/proxy", "reconcile", "relay", "store/sqlite",
-var inTests = []string{"root", "bell/belltest", "bell/local", "check", "daybooktest", "examples/webhooks", "httpapi",
-	"internal/brokertest", "internal/pgtest", "internal/proxy", "reconcile", "relay", "store/sqlite",
+	"examples/webhooks", "httpapi", "internal/brokertest", "internal/pgtest", "internal/proxy", "reconcile", "relay",
+	"store/sqlite",
 	"store/postgres", "store/storetest", "worker"}
 
 // seesAll lists who wires everything together.
