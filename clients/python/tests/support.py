@@ -197,6 +197,9 @@ class Script:
             [*command, *args], env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )  # fmt: skip
         self.said: List[str] = []
+        self.deadline = threading.Timer(DEADLINE, self.process.kill)  # what hangs ends, and the test says so
+        self.deadline.daemon = True
+        self.deadline.start()
 
     def says(self, text: str) -> str:
         assert self.process.stdout is not None
@@ -210,4 +213,5 @@ class Script:
         assert self.process.stdout is not None
         with self.process.stdout as out:
             self.said.append(out.read())
+        self.deadline.cancel()
         return self.process.wait(DEADLINE)

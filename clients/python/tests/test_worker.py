@@ -262,10 +262,10 @@ class TestToldToStop(OnServer):
         given back without blame."""
         ids = [self.client.enqueue(self.queue, kind)["id"] for kind in ("polite", "stubborn")]
         program = (
-            "import sys, threading\nfrom daybook import Client, Worker\n"
+            "import os, sys, threading\nfrom daybook import Client, Worker\n"
             "w = Worker(Client(), [sys.argv[1]], grace=0.5, concurrency=5)\nstop = threading.Event()\n"
-            "@w.handle('polite')\ndef polite(claim):\n  print('begun', flush=True)\n  stop.wait()\n  return 'done'\n"
-            "@w.handle('stubborn')\ndef stubborn(claim):\n  print('begun', flush=True)\n  threading.Event().wait()\n"
+            "@w.handle('polite')\ndef polite(claim):\n  os.write(1, b'begun\\n')\n  stop.wait()\n  return 'done'\n"
+            "@w.handle('stubborn')\ndef stubborn(claim):\n  os.write(1, b'begun\\n')\n  threading.Event().wait()\n"
             "orderly = w._shut_down\n"
             "def shut_down():\n  stop.set()\n  orderly()\n"
             "w._shut_down = shut_down\nw.run()\nprint('over', flush=True)"
