@@ -713,23 +713,26 @@ class Worker:
                     return
             else:
                 break
-        for one, answer in zip(batch, answers):
-            self._answered(one, answer)
+        busy = [one for one, answer in zip(batch, answers) if self._answered(one, answer)]
+        if busy:
+            self.sleep(random.uniform(0.1, 0.3))
+            with self._cond:
+                self._outbox.extend(busy)
 
-    def _answered(self, one: Tuple[Claim, Dict[str, Any], bool], answer: Any) -> None:
+    def _answered(self, one: Tuple[Claim, Dict[str, Any], bool], answer: Any) -> bool:
+        """Lets go of what the book recorded or refused. True is for what must be sent
+        again."""
         claim, row, instead = one
         code = answer.get("code")
+        if code in ("busy", "unavailable"):
+            return True
         with self._cond:
-            if code in ("busy", "unavailable"):
-                self._outbox.append(one)
-                self._cond.notify_all()
-                return
             if code is not None and code not in ENDED and not instead:
                 # Refused for what it says: a success with an open effect, a result
                 # that can't be kept. The attempt fails then.
                 self._report(claim, {"outcome": "failed", "error": "%s: %s" % (code, answer.get("detail", "")),
                                      "error_kind": code}, instead=True)  # fmt: skip
-                return
+                return False
             self.counts["fenced" if code is not None else "recorded"] += 1
             self._drop(claim)
         if code is not None:
@@ -737,6 +740,7 @@ class Worker:
                              row["outcome"], code, answer.get("detail", ""))  # fmt: skip
         elif row["outcome"] == "failed":
             self.log.info("job %s, generation %d: failed: %s", claim.id, claim.generation, row["error"])
+        return False
 
 
 def _failure(e: BaseException) -> Dict[str, Any]:
