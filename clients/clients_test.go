@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,6 +107,7 @@ func typescript(t *testing.T) string {
 // onEach runs a test on SQLite, and on PostgreSQL where that is wanted. db is empty
 // for files that the test makes itself.
 func onEach(t *testing.T, test func(t *testing.T, db string)) {
+	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, "") })
 	if pgtest.Wanted() {
 		t.Run("postgres", func(t *testing.T) { test(t, pgtest.Database(t)) })
@@ -127,16 +127,22 @@ func tests(t *testing.T, db, dir, program string, args ...string) {
 }
 
 func TestPython(t *testing.T) {
+	t.Parallel() // they mostly wait
 	onEach(t, func(t *testing.T, db string) {
+		t.Parallel()
 		tests(t, db, "python", python(t), "-W", "ignore::ResourceWarning", "-m", "unittest")
 	})
 }
 
 func TestTypeScript(t *testing.T) {
+	t.Parallel()
 	dir := typescript(t)
 	scripts, err := filepath.Glob(filepath.Join(dir, "test", "*.test.mjs"))
 	if err != nil || len(scripts) < 3 {
 		t.Fatalf("found the tests %v, %v", scripts, err)
 	}
-	onEach(t, func(t *testing.T, db string) { tests(t, db, dir, "node", slices.Insert(scripts, 0, "--test")...) })
+	onEach(t, func(t *testing.T, db string) {
+		t.Parallel()
+		tests(t, db, dir, "node", append([]string{"--test"}, scripts...)...)
+	})
 }

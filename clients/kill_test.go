@@ -26,7 +26,7 @@ import (
 const (
 	processes = 5
 	workers   = 5
-	jobs      = 3000
+	jobs      = 2000
 	batch     = 25
 	kills     = 4
 )

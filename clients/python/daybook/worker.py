@@ -320,11 +320,17 @@ class Worker:
 
     def _settled(self, most: float, until_now: bool = False) -> None:
         until = time.monotonic() + most
-        while self._held and time.monotonic() < until and not (until_now and self._now):
+        while self._holds() and time.monotonic() < until and not (until_now and self._now):
             left = self._trust - time.monotonic()
             if left <= 0:
                 self._distrust()
             self._cond.wait(min(until - time.monotonic(), left if left > 0 else 1.0))
+
+    def _holds(self) -> bool:
+        """Whether there is something to wait for. Outcomes that the server refuses to
+        hear are not."""
+        deaf = self._fatal is not None and self._fatal.code in ("unauthorized", "forbidden")
+        return any(c.state == "running" for c in self._held.values()) if deaf else bool(self._held)
 
     def _say_goodbye(self) -> None:
         """Ends the session, which gives back what it still owns. When the server is
@@ -606,6 +612,8 @@ class Worker:
                 claim = self._ready.popleft()
             ending = self._attempt(claim)
             with self._cond:
+                if self._held.get(claim.ref) is not claim:
+                    return  # it is of a run that is over
                 claim.state = "returned"
                 self._running -= 1
                 self._report(claim, ending)

@@ -170,7 +170,7 @@ class TestWork(OnServer):
     def test_crash_between(self) -> None:
         id = self.client.enqueue(self.queue, "k")["id"]
         program = (
-            "import sys, threading\nfrom daybook import Client, Worker\nw = Worker(Client(), [sys.argv[1]], lease=1)\n"
+            "import sys, threading\nfrom daybook import Client, Worker\nw = Worker(Client(), [sys.argv[1]], lease=2)\n"
             "@w.handle('k')\ndef k(claim):\n  print('begun', flush=True)\n  threading.Event().wait()\nw.run()"
         )
         script = Script(program, self.queue, server=self.server)
@@ -235,7 +235,7 @@ class TestToldToStop(OnServer):
                 told.set()
                 raise
 
-        with Background(self.client, self.queue, handler, lease=1.0):
+        with Background(self.client, self.queue, handler, lease=6.0):
             signalled(begun, "the handler begins")
             self.client.cancel(id, "taken away", force=True)
             signalled(told, "the handler is told")
@@ -252,7 +252,7 @@ class TestToldToStop(OnServer):
             self.assertRaises(Cancelled, claim.check)
             claim.check()
 
-        with Background(self.client, self.queue, handler, lease=1.0):
+        with Background(self.client, self.queue, handler, lease=6.0):
             signalled(begun, "the handler begins")
             self.client.cancel(id, "not wanted any more")
             self.ends(id, "cancelled")

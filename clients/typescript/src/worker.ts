@@ -363,9 +363,16 @@ export class Worker {
 
   async #settled(most: number, short: () => boolean): Promise<void> {
     const until = now() + most;
-    while (this.#held.size > 0 && now() < until && !short()) {
+    while (this.#holds() && now() < until && !short()) {
       await this.#bell.wait(Math.min(until - now(), this.#distrust()));
     }
+  }
+
+  /** Whether there is something to wait for. Outcomes that the server refuses to hear
+   * are not. */
+  #holds(): boolean {
+    const deaf = this.#fatal?.code === "unauthorized" || this.#fatal?.code === "forbidden";
+    return deaf ? [...this.#held.values()].some((c) => c.state === "running") : this.#held.size > 0;
   }
 
   /** Ends the session, which gives back what it still owns. When the server is away
@@ -612,6 +619,7 @@ export class Worker {
     claim.state = "running";
     this.#running++;
     const how = await this.#attempt(claim);
+    if (this.#held.get(claim.ref) !== claim) return; // it is of a run that is over
     claim.state = "returned";
     this.#running--;
     this.#report(claim, how);

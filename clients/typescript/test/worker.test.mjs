@@ -148,7 +148,7 @@ describe("work", () => {
     const queue = unique("q");
     const id = await enqueue(queue);
     const program = `import { Client, Worker } from "daybook-client";
-      const worker = new Worker(new Client(), { queues: [process.argv[1]], lease: 1 });
+      const worker = new Worker(new Client(), { queues: [process.argv[1]], lease: 2 });
       worker.handle("k", () => (console.log("begun"), new Promise((done) => setTimeout(done, 1e6))));
       await worker.run();`;
     const script = new Script(["--input-type=module", "-e", program], [queue], server);
@@ -198,7 +198,7 @@ describe("told to stop", () => {
       claim.signal.addEventListener("abort", () => stopped.tell(claim.signal.reason));
       await claim.wait(60);
     };
-    await beside(client, queue, handler, { lease: 1 }, async () => {
+    await beside(client, queue, handler, { lease: 6 }, async () => {
       await begun.promise;
       await client.cancel(id, { reason: "taken away", force: true });
       assert.ok((await stopped.promise) instanceof LeaseLost);
@@ -217,7 +217,7 @@ describe("told to stop", () => {
         throw e;
       });
     };
-    await beside(client, queue, handler, { lease: 1 }, async () => {
+    await beside(client, queue, handler, { lease: 6 }, async () => {
       await begun.promise;
       await client.cancel(id, { reason: "not wanted any more" });
       await ends(id, "cancelled");
