@@ -4,7 +4,8 @@ import { Client, NotHappened, Permanent, Worker, keyed } from "daybook-client";
 /** Stands for a call like fetch(url, { headers: { "Idempotency-Key": key }, signal }). */
 async function relay(to, { key, signal }) {
   signal.throwIfAborted();
-  if (to.endsWith(".invalid")) throw new NotHappened("the relay said no"); // certainly not; any other error leaves it open
+  // Certainly not: any other error leaves the effect open.
+  if (to.endsWith(".invalid")) throw new NotHappened("the relay said no");
   return { mailed: to, key };
 }
 

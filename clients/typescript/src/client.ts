@@ -95,7 +95,9 @@ export class Client {
   constructor(options: ClientOptions = {}) {
     const env = typeof process === "undefined" ? {} : process.env;
     const url = new URL(options.server ?? (env["DAYBOOK_SERVER"] || "http://127.0.0.1:7373"));
-    if (url.protocol !== "http:" && url.protocol !== "https:") throw new TypeError("server wants a URL like http://127.0.0.1:7373");
+    if (url.protocol !== "http:" && url.protocol !== "https:") {
+      throw new TypeError("server wants a URL like http://127.0.0.1:7373");
+    }
     if (url.username || url.password) throw new TypeError("server's URL holds a password; give the token as token");
     const token = options.token ?? env["DAYBOOK_TOKEN"];
     if (token !== undefined && token !== "" && !/^[\x21-\x7e]+$/.test(token)) {
@@ -158,7 +160,7 @@ export class Client {
 
   /** Say what an open effect did. */
   settle(id: string, name: string, body: Omit<api.SettleBody, "result"> & { result?: unknown }): Promise<api.Job> {
-    return this.call("settleEffect", { path: { id, name }, body: withDocument(body, "result") });
+    return this.call("settleEffect", { path: { id, name }, body: withDocument(body) });
   }
 
   /** Claim jobs, or wait for some (wait_seconds, at most 60). The same call with the
@@ -188,7 +190,7 @@ export class Client {
   }
 
   complete(id: string, body: Omit<api.CompleteBody, "result"> & { result?: unknown }): Promise<api.Ended> {
-    return this.call("complete", { path: { id }, body: withDocument(body, "result") });
+    return this.call("complete", { path: { id }, body: withDocument(body) });
   }
 
   fail(id: string, body: api.FailBody): Promise<api.Ended> {
@@ -216,11 +218,14 @@ export class Client {
     name: string,
     body: Omit<api.FinishBody, "result"> & { result?: unknown },
   ): Promise<api.EffectEnded> {
-    return this.call("finishEffect", { path: { id, name }, body: withDocument(body, "result") });
+    return this.call("finishEffect", { path: { id, name }, body: withDocument(body) });
   }
 
   /** One call by its operationId, repeated while that is safe and useful. */
-  async call<Name extends keyof Operations>(name: Name, o: CallOptions<Name> = {}): Promise<Operations[Name]["answer"]> {
+  async call<Name extends keyof Operations>(
+    name: Name,
+    o: CallOptions<Name> = {},
+  ): Promise<Operations[Name]["answer"]> {
     const route = api.routes[name];
     const address = this.#base + addressOf(route.path, o.path ?? {}, o.query);
     const text = route.method === "GET" ? undefined : stringify(o.body ?? {});
@@ -278,8 +283,10 @@ export class Client {
     this.clockOff = off > -2 && off < 1 ? 0 : off; // Date has whole seconds
     const media = (response.headers.get("Content-Type") ?? "").split(";")[0]!.trim();
     const more = { status: response.status, retryAfter: retryAfter(response, this.clockOff) };
-    const bad = (what: string) =>
-      new DaybookError("bad_answer", `HTTP ${response.status} with ${what}; is this the server, or a proxy on the way?`, more);
+    const bad = (what: string) => {
+      const detail = `HTTP ${response.status} with ${what}; is this the server, or a proxy on the way?`;
+      return new DaybookError("bad_answer", detail, more);
+    };
     let value: any;
     if (media === "application/json" || media === "application/problem+json") {
       try {
@@ -339,7 +346,8 @@ function unreachable(e: unknown, late: boolean): DaybookError {
   const cause = (e as { cause?: { code?: string; message?: string } }).cause;
   const unsent = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"].includes(cause?.code ?? "");
   const said = late ? "no answer in time" : (cause?.message || cause?.code || String(e));
-  return new DaybookError("unreachable", unsent ? `the server can't be reached: ${said}` : said, { sent: !unsent, cause: e });
+  const detail = unsent ? `the server can't be reached: ${said}` : said;
+  return new DaybookError("unreachable", detail, { sent: !unsent, cause: e });
 }
 
 function retryAfter(response: Response, off: number): number | undefined {
@@ -376,7 +384,7 @@ function timeOf(t: string | Date): string {
   return typeof t === "string" ? t : t.toISOString();
 }
 
-function withDocument<Body extends { result?: unknown }>(body: Body, _: "result"): Omit<Body, "result"> & { result?: Json } {
+function withDocument<Body extends { result?: unknown }>(body: Body): Omit<Body, "result"> & { result?: Json } {
   const { result, ...rest } = body;
   return result === undefined ? rest : { ...rest, result: Json.of(result) };
 }

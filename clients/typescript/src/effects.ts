@@ -158,7 +158,8 @@ class Effect {
 
   #asked(cause?: unknown): DaybookError {
     this.claim.setAside = true;
-    return new DaybookError("effect_open", `effect ${this.name} may have happened; the job is set aside for a person`, { cause });
+    const detail = `effect ${this.name} may have happened; the job is set aside for a person`;
+    return new DaybookError("effect_open", detail, { cause });
   }
 
   async #call(key: string, sent: number, fn: (call: OutsideCall) => unknown): Promise<any> {

@@ -170,7 +170,8 @@ function number(text: string): number | bigint | Decimal {
 /** One form for each number: its digits without zeros around them, and where the
  * point is. */
 function digits(text: string): string {
-  const [, sign = "", whole = "", fraction = "", power = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
+  const parts = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
+  const [, sign = "", whole = "", fraction = "", power = "0"] = parts;
   const all = (whole + fraction).replace(/^0+/, "");
   const bare = all.replace(/0+$/, "");
   if (bare === "") return sign + "0";

@@ -253,7 +253,9 @@ export class Worker {
     this.lease = options.lease ?? 30;
     if (this.#queues.length === 0) throw new TypeError("queues wants at least one queue's name");
     if (!(this.#concurrency >= 1)) throw new TypeError(`concurrency wants 1 or more, got ${this.#concurrency}`);
-    if (!(this.lease >= 1 && this.lease <= 86400)) throw new TypeError(`lease wants 1 to 86400 seconds, got ${this.lease}`);
+    if (!(this.lease >= 1 && this.lease <= 86400)) {
+      throw new TypeError(`lease wants 1 to 86400 seconds, got ${this.lease}`);
+    }
     this.#name = options.name ?? "worker";
     this.#grace = Math.max(0, options.grace ?? 25);
     this.#wait = options.wait ?? Math.min(20, this.lease * 0.3);
@@ -453,7 +455,8 @@ export class Worker {
 
   #newCall(): ClaimCall {
     const wait = this.#session === undefined || this.#drain ? 0 : this.#wait;
-    return { session: this.#session, limit: this.#free(), wait, listings: this.#listings, key: newId(), first: now(), repeated: false };
+    const [session, limit, listings] = [this.#session, this.#free(), this.#listings];
+    return { session, limit, wait, listings, key: newId(), first: now(), repeated: false };
   }
 
   #claim(call: ClaimCall): Promise<Operations["claim"]["answer"]> {
@@ -563,7 +566,8 @@ export class Worker {
     this.#listings++;
     const sent = now();
     try {
-      const answer = await this.client.call("renew", { path: { session }, body: { claims }, patience: 0, timeout: this.lease / 3 });
+      const timeout = this.lease / 3;
+      const answer = await this.client.call("renew", { path: { session }, body: { claims }, patience: 0, timeout });
       this.#again.healed();
       this.#renewed(session, sent, answer);
       return Math.max(0, this.#renewEvery() - (now() - sent));
@@ -571,7 +575,9 @@ export class Worker {
       if (!(e instanceof DaybookError)) throw e;
       if (e.ended) this.#endSession(session, e);
       else if (fatal.has(e.code)) this.#die(e);
-      else if (this.#again.tries === 0) this.#log.warn(`daybook: the lease is not renewed; it is tried again: ${e.message}`);
+      else if (this.#again.tries === 0) {
+        this.#log.warn(`daybook: the lease is not renewed; it is tried again: ${e.message}`);
+      }
       return Math.min(this.#again.after(e), this.lease / 10);
     }
   }
@@ -708,7 +714,9 @@ export class Worker {
     for (;;) {
       try {
         const answers = await this.call("outcomes", { body: batch.map((one) => one.row) });
-        if (answers.length !== batch.length) throw new DaybookError("bad_answer", "answers and outcomes differ in number");
+        if (answers.length !== batch.length) {
+          throw new DaybookError("bad_answer", "answers and outcomes differ in number");
+        }
         const busy = batch.filter((one, i) => this.#answered(one, answers[i]!));
         if (busy.length > 0) await this.sleep(0.2 * (0.5 + Math.random()));
         this.#outbox.push(...busy);

@@ -37,8 +37,9 @@ class Contract {
 
   all() {
     const operations = this.checker.getDeclaredTypeOfSymbol(this.exported("Operations"));
-    for (const operation of operations.getProperties()) this.operation(operation.name, this.members(this.typeOf(operation)));
-    assert.deepEqual(Object.keys(this.routes).toSorted(), operations.getProperties().map((p) => p.name).toSorted());
+    const all = operations.getProperties();
+    for (const operation of all) this.operation(operation.name, this.members(this.typeOf(operation)));
+    assert.deepEqual(Object.keys(this.routes).toSorted(), all.map((p) => p.name).toSorted());
     return this.wrong;
   }
 
@@ -98,7 +99,9 @@ class Contract {
         this.wrong.push(`${at}/${field.name}: is made up`);
         continue;
       }
-      if (optional === required.includes(field.name)) this.wrong.push(`${at}/${field.name}: is required on one side only`);
+      if (optional === required.includes(field.name)) {
+        this.wrong.push(`${at}/${field.name}: is required on one side only`);
+      }
       this.compare(`${at}/${field.name}`, this.checker.getNonNullableType(this.typeOf(field)), there[field.name]);
     }
   }
@@ -126,7 +129,7 @@ test("every call is as the server says", () => {
 
 test("what a body may hold, the client can say", () => {
   const contract = new Contract(text);
-  for (const name of ["JobBody", "ClaimBody", "OutcomeRow", "BeginBody", "FinishBody", "SettleBody", "Job", "Effect", "Problem"]) {
+  for (const name of "JobBody ClaimBody OutcomeRow BeginBody FinishBody SettleBody Job Effect Problem".split(" ")) {
     const here = contract.checker.getDeclaredTypeOfSymbol(contract.exported(name)).getProperties();
     const there = Object.keys(spec.components.schemas[name].properties);
     assert.deepEqual(here.map((p) => p.name).toSorted(), there.toSorted(), name);

@@ -47,7 +47,8 @@ export class Server {
   }
 
   async start() {
-    const child = spawn(binary, ["--db", this.db, "serve", "--listen", this.address], { stdio: ["ignore", "ignore", "pipe"] });
+    const args = ["--db", this.db, "serve", "--listen", this.address];
+    const child = spawn(binary, args, { stdio: ["ignore", "ignore", "pipe"] });
     this.child = child;
     this.ended = new Promise((resolve) => child.once("exit", resolve));
     const lines = createInterface({ input: child.stderr });
@@ -114,7 +115,8 @@ export class Between {
     this.calls.push({ path: asked.url, key: asked.headers["idempotency-key"] });
     const how = this.spoil(asked.url);
     if (how !== undefined) this.spoiled.push(how);
-    const say = (status, headers, text) => answer.writeHead(status, { "Content-Length": Buffer.byteLength(text), ...headers }).end(text);
+    const say = (status, headers, text) =>
+      answer.writeHead(status, { "Content-Length": Buffer.byteLength(text), ...headers }).end(text);
     switch (how) {
       case "html":
         return say(502, { "Content-Type": "text/html" }, "<html>Bad gateway</html>");
@@ -130,7 +132,8 @@ export class Between {
     }
     const { "idempotency-key": key, "content-type": type } = asked.headers;
     const headers = { ...(key ? { "Idempotency-Key": key } : {}), ...(type ? { "Content-Type": type } : {}) };
-    const to = http.request(`${server.url}${asked.url}`, { method: asked.method, headers, agent: false }, async (got) => {
+    const request = { method: asked.method, headers, agent: false };
+    const to = http.request(`${server.url}${asked.url}`, request, async (got) => {
       const back = [];
       for await (const part of got) back.push(part);
       const text = Buffer.concat(back);

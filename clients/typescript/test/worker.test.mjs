@@ -70,7 +70,8 @@ describe("work", () => {
 
   test("many", async () => {
     const queue = unique("q");
-    const jobs = Array.from({ length: 100 }, (_, n) => ({ queue, kind: "k", args: n, ...(n < 50 ? { key: `${queue}-${n}` } : {}) }));
+    const keyOf = (n) => (n < 50 ? { key: `${queue}-${n}` } : {});
+    const jobs = Array.from({ length: 100 }, (_, n) => ({ queue, kind: "k", args: n, ...keyOf(n) }));
     const first = await client.enqueueMany(jobs);
     const second = await client.enqueueMany(jobs.slice(0, 50));
     assert.deepEqual(first.slice(0, 50).map((r) => r.id), second.map((r) => r.id));
@@ -81,7 +82,8 @@ describe("work", () => {
 
   test("numbers stay", async () => {
     const queue = unique("q");
-    const text = '{"big":9007199254740993,"one":1.0,"half":0.5,"tiny":0.1000000000000000055511151231257827,"e":1e400,"s":"\\u00e9😀","__proto__":{"x":1}}';
+    const numbers = '"big":9007199254740993,"one":1.0,"half":0.5,"tiny":0.1000000000000000055511151231257827,"e":1e400';
+    const text = `{${numbers},"s":"\\u00e9😀","__proto__":{"x":1}}`;
     const id = await enqueue(queue, { args: new Json(text) });
     let seen;
     await drain(queue, (claim) => {
@@ -182,7 +184,8 @@ describe("told to stop", () => {
       await takenBack(id);
       await drain(queue, () => "second");
       way.spoil = () => undefined;
-      await awaits("the first one's word is kept", async () => (await client.timeline(id)).some((e) => e.what === "fenced"));
+      const kept = async () => (await client.timeline(id)).some((e) => e.what === "fenced");
+      await awaits("the first one's word is kept", kept);
     });
     const job = await client.job(id);
     assert.deepEqual([job.state, job.result.value], ["succeeded", "second"]);
@@ -230,7 +233,8 @@ describe("told to stop", () => {
     for (const kind of ["polite", "stubborn"]) ids.push((await client.enqueue({ queue, kind })).id);
     const program = `import { Client, Worker } from "daybook-client";
       const worker = new Worker(new Client(), { queues: [process.argv[1]], grace: 0.5 });
-      worker.handle("polite", () => (console.log("begun"), new Promise((done) => process.on("SIGTERM", () => done("done")))));
+      const stopped = new Promise((done) => process.on("SIGTERM", () => done("done")));
+      worker.handle("polite", () => (console.log("begun"), stopped));
       worker.handle("stubborn", () => (console.log("begun"), new Promise(() => {})));
       await worker.run();
       console.log("over");`;
@@ -314,7 +318,8 @@ describe("bad weather", () => {
       () => awaits("the new token counts", () => worker.run({ drain: true, signals: false })),
       (e) => e.code === "unauthorized" && /token/.test(e.message) && !e.message.includes("daybook_wrong"),
     );
-    await assert.rejects(new Client({ server: other.url, token }).enqueue({ queue: "q", kind: "k" }), { code: "forbidden" });
+    const allowed = new Client({ server: other.url, token });
+    await assert.rejects(allowed.enqueue({ queue: "q", kind: "k" }), { code: "forbidden" });
   });
 });
 
