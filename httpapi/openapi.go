@@ -277,6 +277,8 @@ func fieldsOf(registry huma.Registry, t reflect.Type) (list []pageField) {
 		if slices.Contains(schema.Required, name) {
 			in = "required"
 		}
+		// A field hides one of its name that an embedded type has.
+		list = slices.DeleteFunc(list, func(hidden pageField) bool { return hidden.Name == name })
 		list = append(list, pageField{name, in, f.Tag.Get("doc")})
 	}
 	return list

@@ -133,6 +133,7 @@ func (s *Server) progress(c *call, in ProgressBody) (none, error) {
 type OutcomeRow struct {
 	ID daybook.ID `json:"id"`
 	FailBody
+	Error     string              `json:"error,omitempty" doc:"of failed: what went wrong"` // FailBody requires its own
 	Outcome   daybook.OutcomeKind `json:"outcome" enum:"succeeded,failed,released"`
 	Result    json.RawMessage     `json:"result,omitempty" doc:"of succeeded"`
 	InSeconds *float64            `json:"in_seconds,omitempty" doc:"of released"`

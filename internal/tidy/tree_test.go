@@ -43,7 +43,8 @@ func files(t *testing.T, endings ...string) []file {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if name == ".git" || name == "bin" || name == "fuzz" || name == "rapid" {
+			switch name {
+			case ".git", "bin", "fuzz", "rapid", "node_modules", "dist":
 				return filepath.SkipDir
 			}
 			return nil
