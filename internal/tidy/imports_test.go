@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"check":           {"root"},
 	"relay":           {"root"},
 	"worker":          {"root", "reconcile", "relay"},
+	"worker/webhook":  {"root"},
 	"httpapi":         {"root"},
 	"store/sqlite":    {"root", "bell/local"},    // its default bell
 	"store/postgres":  {"root", "bell/postgres"}, // its default bell
