@@ -31,6 +31,9 @@ type Options struct {
 	Ready func(ctx context.Context) error
 	// Bell says how the bell is heard, for /healthz; it may be nil.
 	Bell func() string
+	// Sensitive are the kinds of jobs whose documents only tokens with
+	// daybook.ScopeSensitive see. See [daybook.Sight].
+	Sensitive []string
 	// Metrics answers /metrics; nil has none.
 	Metrics http.Handler
 	// Version is this program's, for the description.
@@ -72,7 +75,7 @@ func New(book *daybook.Book, o Options) (*Server, error) {
 	}
 	s := &Server{book: book, opts: o, log: o.Log, mux: http.NewServeMux(), waiting: newHub(book),
 		large: make(chan struct{}, largeMost), checking: make(chan struct{}, 1), closing: make(chan struct{})}
-	s.doors = doors{book: book, loopback: o.Loopback}
+	s.doors = doors{book: book, loopback: o.Loopback, sensitive: o.Sensitive}
 	s.rates = rates{each: o.Rate}
 	s.routes = s.table()
 	if err := s.describeItself(); err != nil {
@@ -202,7 +205,11 @@ func (s *Server) carry(c *call) (any, error) {
 	if c.route.slow {
 		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(slowMax))
 	}
-	return c.route.do(c)
+	out, err := c.route.do(c)
+	if err != nil || c.sight.All() {
+		return out, err
+	}
+	return c.seen(out)
 }
 
 // send writes an answer. It is made whole first, so that it can't end in the

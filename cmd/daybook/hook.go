@@ -154,7 +154,8 @@ func (a *app) hooks(w *worker.Worker, f hookFlags) (add func(kind string, o work
 		return nil, err
 	}
 	if len(secrets) == 0 {
-		a.log().Warn("what is posted isn't signed: anybody can post as this worker; give --webhook-secret-file or " + envSecret)
+		a.log().Warn("what is posted isn't signed: anybody can post as this worker; give --webhook-secret-file or " +
+			envSecret)
 	}
 	p := newPoster(secrets, f)
 	return func(kind string, o worker.KindOptions) error {

@@ -120,16 +120,17 @@ func testHookRequest(t *testing.T, c *cli) {
 		t.Errorf("got %+v, want ask, and the effect's own key", e)
 	}
 	r := h.requests()[0]
-	want := map[string]string{"Daybook-Job": id(1), "Daybook-Generation": "1", "Daybook-Attempt": "1", "Daybook-Queue": "mail",
-		"Daybook-Kind": "welcome", "Idempotency-Key": e.Key, "Webhook-Id": e.Key, "Content-Type": "application/json",
-		"Accept-Encoding": ""}
+	want := map[string]string{"Daybook-Job": id(1), "Daybook-Generation": "1", "Daybook-Attempt": "1",
+		"Daybook-Queue": "mail", "Daybook-Kind": "welcome", "Idempotency-Key": e.Key, "Webhook-Id": e.Key,
+		"Content-Type": "application/json", "Accept-Encoding": ""}
 	for name, value := range want {
 		if got := r.Header.Get(name); got != value {
 			t.Errorf("%s: got %q, want %q", name, got, value)
 		}
 	}
 	name, password, _ := r.BasicAuth()
-	if h.text[0] != args || r.Method != "POST" || r.URL.String() != "/in?token=s3cr3t" || name != "ada" || password != "pa ss" {
+	if h.text[0] != args || r.Method != "POST" || r.URL.String() != "/in?token=s3cr3t" ||
+		name != "ada" || password != "pa ss" {
 		t.Errorf("got %s %s of %s with %s", r.Method, r.URL, name, h.text[0])
 	}
 	for _, secret := range []string{"s3cr3t", "pa%20ss", "pa ss", hookSecret} {
@@ -411,7 +412,8 @@ func TestHookKinds(t *testing.T) {
 	}
 	c.state(2, daybook.Waiting) // nobody said where to post it
 	c.enqueue(3)
-	c.ok("work", "--config", writeFile(t, "both.toml", own+"[work]\nhttp = '"+rest.URL+"'\n"), "--queue", "mail", "--drain")
+	both := writeFile(t, "both.toml", own+"[work]\nhttp = '"+rest.URL+"'\n")
+	c.ok("work", "--config", both, "--queue", "mail", "--drain")
 	if j := c.state(2, daybook.Succeeded); string(j.Result) != `"rest"` {
 		t.Errorf("got %s", j.Result)
 	}

@@ -37,6 +37,8 @@ type serveFlags struct {
 	noLoops bool
 	cert    string
 	key     string
+	// sensitive are the kinds whose documents are hidden.
+	sensitive []string
 }
 
 // listenDefault is this machine alone.
@@ -55,7 +57,7 @@ func (a *app) serveCommand() *cobra.Command {
 	}
 	f.register(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := f.check(); err != nil {
+		if err := f.check(a.flags.kinds); err != nil {
 			return err
 		}
 		db, err := a.database()
@@ -84,9 +86,26 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noLoops, "no-loops", false, "leave the reconciler and the relay to other processes (default false)")
 	fs.StringVar(&f.cert, "tls-cert", "", "PEM file with the certificate to serve HTTPS with (default none: HTTP)")
 	fs.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
+	fs.StringArrayVar(&f.sensitive, "sensitive", nil,
+		"kind of jobs whose args, results and error texts only tokens with scope sensitive see; repeat it for more\n"+
+			"(or sensitive = true in [kind.NAME] of the configuration; default none)")
 }
 
-func (f *serveFlags) check() error {
+func (f *serveFlags) check(kinds map[string]map[string]string) error {
+	for kind, conf := range kinds {
+		sensitive, err := isSensitive(kind, conf)
+		if err != nil {
+			return err
+		}
+		if sensitive {
+			f.sensitive = append(f.sensitive, kind)
+		}
+	}
+	for _, kind := range f.sensitive {
+		if err := daybook.CheckName("sensitive", kind); err != nil {
+			return err
+		}
+	}
 	switch {
 	case f.grace < 0:
 		return daybook.Invalid("grace", "wants 0 or more, got %s", f.grace)
@@ -186,7 +205,7 @@ func (a *app) apiOptions(db database, book *daybook.Book, f serveFlags, mine boo
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newMetrics(book, nil))
-	return httpapi.Options{Loopback: mine, Rate: f.rate, Version: versionOf().Version,
+	return httpapi.Options{Loopback: mine, Rate: f.rate, Sensitive: f.sensitive, Version: versionOf().Version,
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{Timeout: 10 * time.Second}),
 		Bell:    func() string { return hearing(book) },
 		Ready: func(ctx context.Context) error {
