@@ -158,10 +158,7 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	if secure != nil {
 		scheme, listener = "https", tls.NewListener(listener, secure)
 	}
-	server := &http.Server{Handler: api, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0), // of strangers' broken handshakes
-		BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := serverOf(ctx, api, secure, timesDefault)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -175,6 +172,21 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	defer stopLoops()
 	book.Log().Info("serving", "url", scheme+"://"+listener.Addr().String(), "docs", "/docs")
 	return a.until(ctx, server, listener, api, signals, f.grace)
+}
+
+// times bound how long a client may take: for the head of a request, for all of
+// it, to take its answer, and between two.
+type times struct{ head, request, answer, idle time.Duration }
+
+// timesDefault leaves a claim call its minute of waiting.
+var timesDefault = times{10 * time.Second, time.Minute, 2 * time.Minute, 2 * time.Minute}
+
+// serverOf is a server that no client holds up for longer than it may.
+func serverOf(ctx context.Context, handler http.Handler, secure *tls.Config, t times) *http.Server {
+	return &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: t.head, ReadTimeout: t.request,
+		WriteTimeout: t.answer, IdleTimeout: t.idle, MaxHeaderBytes: 64 << 10,
+		ErrorLog:    log.New(io.Discard, "", 0), // of strangers' broken handshakes
+		BaseContext: func(net.Listener) context.Context { return ctx }}
 }
 
 func listenOn(address string) (net.Listener, error) {
