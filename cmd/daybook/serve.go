@@ -158,7 +158,7 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	if secure != nil {
 		scheme, listener = "https", tls.NewListener(listener, secure)
 	}
-	server := serverOf(ctx, api, secure, timesDefault)
+	server := webServer(ctx, api, secure, timesDefault)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -181,8 +181,8 @@ type times struct{ head, request, answer, idle time.Duration }
 // timesDefault leaves a claim call its minute of waiting.
 var timesDefault = times{10 * time.Second, time.Minute, 2 * time.Minute, 2 * time.Minute}
 
-// serverOf is a server that no client holds up for longer than it may.
-func serverOf(ctx context.Context, handler http.Handler, secure *tls.Config, t times) *http.Server {
+// webServer is a server that no client holds up for longer than it may.
+func webServer(ctx context.Context, handler http.Handler, secure *tls.Config, t times) *http.Server {
 	return &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: t.head, ReadTimeout: t.request,
 		WriteTimeout: t.answer, IdleTimeout: t.idle, MaxHeaderBytes: 64 << 10,
 		ErrorLog:    log.New(io.Discard, "", 0), // of strangers' broken handshakes

@@ -27,7 +27,7 @@ func TestServeCutsSlowClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := serverOf(t.Context(), api, nil, times{400 * time.Millisecond, 600 * time.Millisecond, time.Minute,
+	server := webServer(t.Context(), api, nil, times{400 * time.Millisecond, 600 * time.Millisecond, time.Minute,
 		time.Minute})
 	var open sync.WaitGroup
 	server.ConnState = func(_ net.Conn, state http.ConnState) {
