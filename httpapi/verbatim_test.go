@@ -10,8 +10,10 @@ import (
 
 // Documents come back byte for byte, spaces between their tokens too, wherever a
 // job's stand.
-func TestDocumentsAreKeptWithTheirSpaces(t *testing.T) {
-	w := newWorld(t)
+func TestDocumentsAreKeptWithTheirSpaces(t *testing.T) { testDocumentsAreKept(newWorld(t)) }
+
+func testDocumentsAreKept(w *world) {
+	t := w.T
 	docs := []string{"{ \"a\" :\t1.0,\r\n \"b\": [ ] }", "[1,\n2]", `"a b"`, `{"a":1}`, `{"mark": "` +
 		strings.Trim(string(newVerbatim().mark), `"`) + `"}`}
 	var all []string
