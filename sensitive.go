@@ -69,8 +69,8 @@ func (s Sight) Attempts(kind string, attempts []Attempt) []Attempt {
 // tellsNothing are the events whose detail is the book's own words. Of others it
 // may be a handler's.
 var tellsNothing = []string{"accepted", "moved in", "imported", "replayed", "claimed", "started", "set aside",
-	"settled", "revived", "unheld", "expired", "moved out", "effect begun", "effect done", "effect absent", "effect left open",
-	"effect doubled", "lost", "asked", "released"}
+	"settled", "revived", "unheld", "expired", "moved out", "effect begun", "effect done", "effect absent",
+	"effect left open", "effect doubled", "lost", "asked", "released"}
 
 // Events is a job's timeline as the reader sees it.
 func (s Sight) Events(kind string, events []Event) []Event {

@@ -42,7 +42,8 @@ func measureHTTP(ctx context.Context, c config, dir string, out io.Writer) error
 		return err
 	}
 	l := &lab{config: c, server: server, dir: dir}
-	programs := []program{{system: "daybook", share: 1, workOnly: true}, {system: "daybook http", share: 1, workOnly: true}}
+	programs := []program{{system: "daybook", share: 1, workOnly: true, noHear: true},
+		{system: "daybook http", share: 1, workOnly: true, noHear: true}}
 	for i := range programs {
 		if err := programs[i].find("", dir); err != nil {
 			return err
@@ -52,15 +53,16 @@ func measureHTTP(ctx context.Context, c config, dir string, out io.Writer) error
 		return err
 	}
 	t.compare("daybook http", "daybook")
-	t.Notes = append(t.Notes, fmt.Sprintf("daybook http: %d clients on one daybook serve, claims and outcomes of %d; µs/job "+
-		"and MB are those of the clients alone", httpClients, httpBatch))
+	t.Notes = append(t.Notes, fmt.Sprintf("daybook http: %d clients on one daybook serve, claims and outcomes of %d; "+
+		"µs/job and MB are those of the clients alone", httpClients, httpBatch))
 	return t.finish(c, out)
 }
 
 // buildDaybook makes the program, and tells peers where it is.
 func buildDaybook(ctx context.Context, c config, dir string) error {
 	fmt.Fprintln(c.log, "building Daybook")
-	if _, err := command(ctx, nil, "go", "build", "-C", "..", "-o", dir+string(filepath.Separator), "./cmd/daybook"); err != nil {
+	_, err := command(ctx, nil, "go", "build", "-C", "..", "-o", dir+string(filepath.Separator), "./cmd/daybook")
+	if err != nil {
 		return err
 	}
 	return os.Setenv(serverProgram, filepath.Join(dir, "daybook"))

@@ -41,8 +41,8 @@ func TestServeCutsSlowClients(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
 	const clients = 200
-	heads := []string{"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\n" +
-		"Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n"}
+	const begin = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\n"
+	heads := []string{begin + "X-Slow: ", begin + "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n"}
 	var all sync.WaitGroup
 	cut := make(chan error, clients)
 	for n := range clients {
