@@ -43,6 +43,8 @@ func measureHTTP(ctx context.Context, c config, dir string, out io.Writer) error
 	}
 	l := &lab{config: c, server: server, dir: dir}
 	programs := []program{{system: "daybook", share: 1, workOnly: true, noHear: true},
+		{system: "daybook 100", share: 1, workOnly: true, noHear: true},
+		{system: "daybook http 16", share: 1, workOnly: true, noHear: true},
 		{system: "daybook http", share: 1, workOnly: true, noHear: true}}
 	for i := range programs {
 		if err := programs[i].find("", dir); err != nil {
@@ -53,8 +55,10 @@ func measureHTTP(ctx context.Context, c config, dir string, out io.Writer) error
 		return err
 	}
 	t.compare("daybook http", "daybook")
+	t.compare("daybook http", "daybook 100")
 	t.Notes = append(t.Notes, fmt.Sprintf("daybook http: %d clients on one daybook serve, claims and outcomes of %d; "+
-		"µs/job and MB are those of the clients alone", httpClients, httpBatch))
+		"daybook http 16: 16 clients; daybook 100: a worker with %[2]d handlers; µs/job and MB are those of the clients alone",
+		httpClients, httpBatch))
 	return t.finish(c, out)
 }
 
@@ -107,15 +111,19 @@ func (s *served) stop() {
 // bookHTTP is Daybook on PostgreSQL whose worker speaks HTTP.
 type bookHTTP struct {
 	*bookPG
-	url string
+	url     string
+	clients int
 }
 
-func openBookHTTP(ctx context.Context, url string) (peer, error) {
-	p, err := openBookPG(ctx, url)
-	if err != nil {
-		return nil, err
+// openBookHTTP makes a worker of so many clients.
+func openBookHTTP(clients int) func(ctx context.Context, url string) (peer, error) {
+	return func(ctx context.Context, url string) (peer, error) {
+		p, err := openBookPG(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		return &bookHTTP{p.(*bookPG), url, clients}, nil
 	}
-	return &bookHTTP{p.(*bookPG), url}, nil
 }
 
 func (b *bookHTTP) run(ctx context.Context, handle func(args []byte)) error {
@@ -124,8 +132,8 @@ func (b *bookHTTP) run(ctx context.Context, handle func(args []byte)) error {
 		return err
 	}
 	defer s.stop()
-	client := newHTTPClient(httpClients)
-	errs := make([]error, httpClients)
+	client := newHTTPClient(b.clients)
+	errs := make([]error, b.clients)
 	var all sync.WaitGroup
 	for i := range errs {
 		all.Go(func() {
