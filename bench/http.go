@@ -57,7 +57,7 @@ func measureHTTP(ctx context.Context, c config, dir string, out io.Writer) error
 	t.compare("daybook http", "daybook")
 	t.compare("daybook http", "daybook 100")
 	t.Notes = append(t.Notes, fmt.Sprintf("daybook http: %d clients on one daybook serve, claims and outcomes of %d; "+
-		"daybook http 16: 16 clients; daybook 100: a worker with %[2]d handlers; µs/job and MB are those of the clients alone",
+		"daybook http 16: 16 clients; daybook 100: a worker with %[2]d handlers; µs/job and MB are of the clients alone",
 		httpClients, httpBatch))
 	return t.finish(c, out)
 }
