@@ -71,6 +71,8 @@ type Problem struct {
 	Kind  string `json:"kind,omitempty"`  // "panic", "timeout", a Go type, a signal
 	Trace string `json:"trace,omitempty"` // where it happened
 	Cut   bool   `json:"cut,omitempty"`
+	// Hidden: text and trace are left out for this reader. See [Sight].
+	Hidden bool `json:"hidden,omitempty"`
 }
 
 // NewProblem cleans an error's parts so that recording a failure can't itself

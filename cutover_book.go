@@ -248,7 +248,7 @@ func (b *Book) SeeOld(ctx context.Context, name string, jobs []OldJob, gated boo
 		}
 		var save []Item
 		for _, o := range jobs {
-			i := Sight(known[o.Name()], o, gated, tx.Now())
+			i := Sighted(known[o.Name()], o, gated, tx.Now())
 			if i.Occurrence == len(known[o.Name()]) {
 				arrived++
 			}

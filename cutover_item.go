@@ -28,10 +28,10 @@ func newItem(o OldJob, occurrence int, arrived bool, now Time) Item {
 	return i.seen(o, now)
 }
 
-// Sight decides where a job that was seen in the old store belongs among the
+// Sighted decides where a job that was seen in the old store belongs among the
 // items of the same id: it is one of them when its hash is the same, else a new
 // one. It answers the item to save.
-func Sight(known []Item, o OldJob, gated bool, now Time) Item {
+func Sighted(known []Item, o OldJob, gated bool, now Time) Item {
 	hash := o.Hash()
 	for _, i := range known {
 		if i.Hash == hash {
@@ -46,7 +46,7 @@ func Sight(known []Item, o OldJob, gated bool, now Time) Item {
 // id that is different is, for a person to look at, and so is one that was
 // thought to have ended only because it was nowhere.
 func Arrive(known []Item, o OldJob, gated bool, now Time) (i Item, take bool) {
-	i = Sight(known, o, gated, now)
+	i = Sighted(known, o, gated, now)
 	switch {
 	case i.Term == TermStill:
 		i.Asked = i.Occurrence > 0 // old systems use ids again

@@ -37,7 +37,7 @@ func TestPhases(t *testing.T) {
 // TestArrive: what of the old system becomes a job, what is known, and what a
 // person is asked about.
 func TestArrive(t *testing.T) {
-	still := Sight(nil, oldJob("1", "a", OldWaiting), false, 1)
+	still := Sighted(nil, oldJob("1", "a", OldWaiting), false, 1)
 	as := func(term Term, change func(*Item)) []Item {
 		i := still
 		i.Term = term

@@ -53,6 +53,7 @@ type Effect struct {
 	CallUntil  Time            `json:"call_until,omitzero"` // its calls have been given up by then
 	SafeUntil  Time            `json:"safe_until,omitzero"` // keyed: the destination knows the key until then
 	Late       []Late          `json:"late,omitempty"`      // what fenced owners said of it
+	Hidden     bool            `json:"hidden,omitempty"`    // results are left out for this reader: see [Sight]
 	Calls      []EffectCall    `json:"-"`                   // every call, by generation; not loaded for lists
 
 	// What only the ledger and stores read.

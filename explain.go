@@ -202,7 +202,7 @@ func TimelineOf(j Job, h History) []Event {
 	}
 	for _, r := range h.Refusals {
 		events = append(events, Event{At: r.At, What: "fenced", Generation: r.Generation, Session: r.Session,
-			Detail: strings.TrimSpace(operationText(r.Operation) + " refused: not the owner any more. " + r.Said)})
+			Detail: strings.TrimSpace(operationText(r.Operation) + " refused: " + notOwner + " " + r.Said)})
 	}
 	events = append(events, h.Events...)
 	for _, e := range h.Effects {
@@ -227,6 +227,9 @@ func (e Effect) doubledBefore(written []Event) []Event {
 	}
 	return []Event{{At: at, What: "effect doubled", Generation: e.Generation, Detail: e.Name}}
 }
+
+// notOwner ends what the book says of a fenced write, before what the write said.
+const notOwner = "not the owner any more."
 
 // operationText is what a fenced owner wanted, in words.
 func operationText(operation string) string {

@@ -37,6 +37,7 @@ type Job struct {
 	EnqueuedAt        Time            `json:"enqueued_at"`
 	ClaimedAt         Time            `json:"claimed_at,omitzero"`
 	EndedAt           Time            `json:"ended_at,omitzero"`
+	Hidden            bool            `json:"hidden,omitempty"` // documents are left out for this reader: see [Sight]
 
 	// What only moves and stores read.
 
@@ -94,6 +95,7 @@ type Event struct {
 	Actor      string `json:"actor,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	Detail     string `json:"detail"`
+	Hidden     bool   `json:"hidden,omitempty"` // what was said is left out for this reader: see [Sight]
 }
 
 // Attempted reports whether the job was ever claimed.

@@ -21,10 +21,13 @@ const (
 	ScopeWork    TokenScope = "work"    // claim jobs, and say how they ended
 	ScopeRead    TokenScope = "read"    // look
 	ScopeOperate TokenScope = "operate" // decide: cancel, revive, settle, pause
+	// ScopeSensitive shows what is hidden of sensitive kinds, in what the other
+	// scopes let see. Alone it opens nothing.
+	ScopeSensitive TokenScope = "sensitive"
 )
 
 // TokenScopes lists them.
-var TokenScopes = []TokenScope{ScopeEnqueue, ScopeWork, ScopeRead, ScopeOperate}
+var TokenScopes = []TokenScope{ScopeEnqueue, ScopeWork, ScopeRead, ScopeOperate, ScopeSensitive}
 
 // TokensMax bounds the tokens of a book: all are read to find one.
 const TokensMax = 1000

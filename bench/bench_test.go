@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"-sqlite -postgres": "choose one of -postgres, -pressure, -sqlite and -drivers",
+		"-sqlite -postgres": "choose one of -postgres, -pressure, -bells, -review, -http, -longpoll, -sqlite and -drivers",
 		"-o yaml":           `-o wants table or json, got "yaml"`,
 		"-jobs 10":          "-rounds wants at least 1 and -jobs at least 1000",
 		"-rounds -1":        "-rounds wants at least 1 and -jobs at least 1000",

@@ -6,6 +6,8 @@
 //	go -C bench run . -pressure  # Daybook on PostgreSQL under what makes others slow, beside Daybook without
 //	go -C bench run . -review    # the review of many set-aside jobs, on PostgreSQL
 //	go -C bench run . -bells     # Daybook on PostgreSQL with each of its bells
+//	go -C bench run . -http      # a worker over HTTP beside one on the database, on PostgreSQL
+//	go -C bench run . -longpoll  # two hundred clients that wait for work over HTTP
 //	go -C bench run . -sqlite    # on SQLite
 //	go -C bench run . -drivers   # the SQLite drivers for Go
 //
@@ -29,7 +31,7 @@ import (
 
 // config is what the flags say.
 type config struct {
-	postgres, pressure, bells, review, sqlite, drivers bool
+	postgres, pressure, bells, review, http, longPoll, sqlite, drivers bool
 	weights
 
 	jobs    int
@@ -82,6 +84,10 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		return measureReview(ctx, c, temp, out)
 	case c.bells:
 		return measureBells(ctx, c, temp, out)
+	case c.http:
+		return measureHTTP(ctx, c, temp, out)
+	case c.longPoll:
+		return measureLongPoll(ctx, c, temp, out)
 	}
 	return measurePostgres(ctx, c, temp, out)
 }
@@ -96,6 +102,8 @@ func parse(args []string, log io.Writer) (config, error) {
 	flags.BoolVar(&c.review, "review", false, "preview and bulk revival of 10,000 set-aside jobs, beside a worker")
 	flags.BoolVar(&c.bells, "bells", false,
 		"Daybook on PostgreSQL with each of its bells, beside River and graphile-worker")
+	flags.BoolVar(&c.http, "http", false, "a worker over HTTP, claims and outcomes of 100, beside one on the database")
+	flags.BoolVar(&c.longPoll, "longpoll", false, "what 200 clients cost the server that wait for work over HTTP")
 	c.weights.flags(flags)
 	flags.BoolVar(&c.sqlite, "sqlite", false, "Daybook, the raw limit and River on SQLite")
 	flags.BoolVar(&c.drivers, "drivers", false, "the SQLite drivers for Go, each built and run by itself")
@@ -125,14 +133,14 @@ func parse(args []string, log io.Writer) (config, error) {
 // complete checks what the flags say and fills in what they leave open.
 func (c *config) complete() error {
 	modes := 0
-	for _, on := range []bool{c.postgres, c.pressure, c.bells, c.review, c.sqlite, c.drivers} {
+	for _, on := range []bool{c.postgres, c.pressure, c.bells, c.review, c.http, c.longPoll, c.sqlite, c.drivers} {
 		if on {
 			modes++
 		}
 	}
 	switch {
 	case modes > 1:
-		return errors.New("choose one of -postgres, -pressure, -bells, -review, -sqlite and -drivers")
+		return errors.New("choose one of -postgres, -pressure, -bells, -review, -http, -longpoll, -sqlite and -drivers")
 	case c.output != "table" && c.output != "json":
 		return fmt.Errorf("-o wants table or json, got %q", c.output)
 	case c.rounds < 0 || c.jobs < 0 || c.jobs > 0 && c.jobs < 1000:
@@ -141,9 +149,9 @@ func (c *config) complete() error {
 	c.postgres = modes == 0 || c.postgres
 	jobs, rounds := 100_000, 3
 	switch {
-	case (c.postgres || c.pressure || c.bells || c.review) && c.quick:
+	case (c.postgres || c.pressure || c.bells || c.review || c.http) && c.quick:
 		jobs, rounds = 50_000, 2
-	case c.postgres || c.pressure || c.bells || c.review:
+	case c.postgres || c.pressure || c.bells || c.review || c.http:
 		jobs = 200_000
 	case c.quick:
 		jobs = 20_000

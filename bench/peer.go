@@ -34,13 +34,16 @@ type peer interface {
 // peers are made by name of system, and get the address of their database.
 func peers() map[string]func(ctx context.Context, place string) (peer, error) {
 	return map[string]func(ctx context.Context, place string) (peer, error){
-		"raw":       openRows(1000),
-		"raw 100":   openRows(100),
-		"daybook":   openBookPG,
-		"river":     openRiverPG(1000),
-		"river 500": openRiverPG(500),
-		"gue":       openGue,
-		"asynq":     openAsynq,
+		"raw":             openRows(1000),
+		"raw 100":         openRows(100),
+		"daybook":         openBookPG,
+		"daybook 100":     openBookPG100,
+		"daybook http 16": openBookHTTP(16),
+		"daybook http":    openBookHTTP(httpClients),
+		"river":           openRiverPG(1000),
+		"river 500":       openRiverPG(500),
+		"gue":             openGue,
+		"asynq":           openAsynq,
 	}
 }
 

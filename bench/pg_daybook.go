@@ -17,7 +17,8 @@ const bookHandlers = 1000
 // bookPG is Daybook on PostgreSQL, with the bell of its own process.
 type bookPG struct {
 	remainder
-	book *daybook.Book
+	book     *daybook.Book
+	handlers int
 }
 
 // openBookPG makes the schema, unless it is there, and opens the book.
@@ -32,7 +33,18 @@ var openBookPG = func(ctx context.Context, url string) (peer, error) {
 	}
 	rest, err := newRemainder(ctx, url,
 		"SELECT (SELECT count(*) FROM daybook.ready) + (SELECT count(*) FROM daybook.owned)")
-	return &bookPG{rest, book}, err
+	return &bookPG{rest, book, bookHandlers}, err
+}
+
+// openBookPG100 is the same with so few handlers that it claims and completes
+// about a hundred at once.
+func openBookPG100(ctx context.Context, url string) (peer, error) {
+	p, err := openBookPG(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	p.(*bookPG).handlers = httpBatch
+	return p, nil
 }
 
 // migrate has nothing left to do.
@@ -46,7 +58,7 @@ func (b *bookPG) enqueue(ctx context.Context, args string) error {
 func (b *bookPG) enqueueMany(ctx context.Context, n int) error { return fill(ctx, b.book, n, bulk) }
 
 func (b *bookPG) run(ctx context.Context, handle func(args []byte)) error {
-	w := worker.New(b.book, worker.Config{Queues: []string{queue}, Concurrency: bookHandlers})
+	w := worker.New(b.book, worker.Config{Queues: []string{queue}, Concurrency: b.handlers})
 	worker.Handle(w, kind, func(_ context.Context, c *worker.Claim[json.RawMessage]) error {
 		handle(c.Args)
 		return nil

@@ -286,7 +286,7 @@ func TestScopes(t *testing.T) {
 			w.refused(401, "unauthorized", r.method, path, "", wrong)
 		}
 		for scope, header := range tokens {
-			if scope != r.scope {
+			if scope != r.scope { // sensitive alone opens nothing
 				w.refused(403, "forbidden", r.method, path, "", header)
 			} else if got := w.call(r.method, path, "", header); got.status == 401 || got.status == 403 {
 				t.Errorf("%s %s: scope %s isn't let in: %s", r.method, path, scope, got.body)

@@ -93,6 +93,7 @@ type call struct {
 	route  route
 	token  string // the token's name; "" without one
 	actor  string
+	sight  daybook.Sight
 	body   []byte
 	status int
 	done   bool // the answer was written

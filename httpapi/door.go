@@ -14,8 +14,9 @@ import (
 
 // doors decide who comes in.
 type doors struct {
-	book     *daybook.Book
-	loopback bool
+	book      *daybook.Book
+	loopback  bool
+	sensitive []string // kinds
 
 	mu     sync.Mutex
 	tokens daybook.Tokens
@@ -62,7 +63,8 @@ func thisMachine(host string) bool {
 
 // open lets a call in by its token, where the route asks for one.
 func (d *doors) open(c *call) *Problem {
-	c.actor = local
+	works := c.route.scope == daybook.ScopeWork // who runs the jobs must have their args
+	c.actor, c.sight = local, daybook.SightOf(d.sensitive, works)
 	if c.route.scope == "" {
 		return nil
 	}
@@ -89,6 +91,7 @@ func (d *doors) open(c *call) *Problem {
 		return problem(codeForbidden, "this call wants a token with scope "+string(c.route.scope))
 	}
 	c.token, c.actor = token.Name, token.Name
+	c.sight = daybook.SightOf(d.sensitive, works || token.Allows(daybook.ScopeSensitive))
 	return nil
 }
 

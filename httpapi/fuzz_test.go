@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 )
 
 var (
-	abuseCalls = flag.Int("abuse", 1500, "how many wrong calls TestAbuse makes")
+	abuseCalls = flag.Int("abuse", 10_000, "how many wrong calls TestAbuse makes")
 	abuseSeed  = flag.Uint64("abuse.seed", 1, "what they are drawn from")
 )
 
@@ -121,7 +122,11 @@ func TestAbuse(t *testing.T) {
 	a := abuser{Rand: rand.New(rand.NewPCG(*abuseSeed, 0)), routes: w.api.routes,
 		tokens: []string{all, all, all, w.token("reader", daybook.ScopeRead)}}
 	statuses := map[int]int{}
+	before := uint64(0)
 	for n := range *abuseCalls {
+		if n == *abuseCalls/10 { // pools are filled, and types known
+			before = heap()
+		}
 		method, path, body, headers := a.call()
 		r, err := w.send(t.Context(), method, path, body, headers...)
 		if err != nil {
@@ -150,5 +155,22 @@ func TestAbuse(t *testing.T) {
 	if statuses[422] < *abuseCalls/10 || statuses[200] == 0 {
 		t.Errorf("the calls are not what they are meant to be: %v", statuses)
 	}
-	t.Log(statuses)
+	after := heap()
+	t.Logf("%v; the heap went from %d to %d KiB", statuses, before>>10, after>>10)
+	if after > before+heapMore {
+		t.Errorf("the heap grew from %d to %d bytes", before, after)
+	}
+}
+
+// heapMore is how much more memory may be in use after many wrong calls: for the
+// keys of claims that are remembered, and what the log of a test keeps.
+const heapMore = 8 << 20
+
+// heap is how much memory is in use, in bytes.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // what finalizers let go of
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -78,7 +78,9 @@ func (s *Server) describeItself() error {
 
 // about begins the description.
 const about = "A durable job system. Times are RFC 3339 in UTC; args, results and progress are JSON documents, whose " +
-	"numbers and key order are kept. Errors are problems of RFC 9457 with a code. Lists go on with limit and cursor. " +
+	"numbers and key order are kept. Of kinds that the server keeps sensitive args, results, progress and error texts " +
+	"are left out for tokens without the scope sensitive, and hidden says so. " +
+	"Errors are problems of RFC 9457 with a code. Lists go on with limit and cursor. " +
 	"An Idempotency-Key is the job's request key: the same key with the same queue, kind and args (compared in a " +
 	"canonical form) answers with the same job until 30 days after it ended, and other input is refused with " +
 	"key_conflict."

@@ -20,7 +20,8 @@ func TestOnPostgres(t *testing.T) {
 		return
 	}
 	for name, test := range map[string]func(*world){"Calls": testCalls, "L35SameKeyAtOnce": testL35,
-		"ManyClientsWait": testManyClientsWait, "ClaimIsRepeatable": testClaimIsRepeatable} {
+		"ManyClientsWait": testManyClientsWait, "ClaimIsRepeatable": testClaimIsRepeatable,
+		"DocumentsAreKept": testDocumentsAreKept} {
 		t.Run(name, func(t *testing.T) {
 			url := pgtest.Database(t)
 			if _, err := postgres.Up(t.Context(), url, postgres.Options{}, nil); err != nil {

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +30,9 @@ type Options struct {
 	Ready func(ctx context.Context) error
 	// Bell says how the bell is heard, for /healthz; it may be nil.
 	Bell func() string
+	// Sensitive are the kinds of jobs whose documents only tokens with
+	// daybook.ScopeSensitive see. See [daybook.Sight].
+	Sensitive []string
 	// Metrics answers /metrics; nil has none.
 	Metrics http.Handler
 	// Version is this program's, for the description.
@@ -48,10 +50,12 @@ type Server struct {
 	routes   []route
 	doors    doors
 	rates    rates
+	keys     callKeys
 	waiting  *hub
 	large    chan struct{} // room for large bodies: see takeBody
 	checking chan struct{} // holds one
 	describe
+	verbatim
 	closing chan struct{} // closed by Close
 	once    sync.Once
 }
@@ -71,8 +75,9 @@ func New(book *daybook.Book, o Options) (*Server, error) {
 		}
 	}
 	s := &Server{book: book, opts: o, log: o.Log, mux: http.NewServeMux(), waiting: newHub(book),
-		large: make(chan struct{}, largeMost), checking: make(chan struct{}, 1), closing: make(chan struct{})}
-	s.doors = doors{book: book, loopback: o.Loopback}
+		large: make(chan struct{}, largeMost), checking: make(chan struct{}, 1), verbatim: newVerbatim(),
+		closing: make(chan struct{})}
+	s.doors = doors{book: book, loopback: o.Loopback, sensitive: o.Sensitive}
 	s.rates = rates{each: o.Rate}
 	s.routes = s.table()
 	if err := s.describeItself(); err != nil {
@@ -202,23 +207,26 @@ func (s *Server) carry(c *call) (any, error) {
 	if c.route.slow {
 		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(slowMax))
 	}
-	return c.route.do(c)
+	out, err := c.route.do(c)
+	if err != nil || c.sight.All() {
+		return out, err
+	}
+	return c.seen(out)
 }
 
 // send writes an answer. It is made whole first, so that it can't end in the
 // middle.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, status int, media string, body any) {
-	var b bytes.Buffer
-	if err := daybook.EncodeJSON(&b, body); err != nil {
+	text, err := s.encode(body)
+	if err != nil {
 		s.log.Error("an answer can't be written as JSON", "type", fmt.Sprintf("%T", body))
 		status, media = http.StatusInternalServerError, "application/problem+json"
-		b.Reset()
-		_ = daybook.EncodeJSON(&b, problem(daybook.CodeInternal, "the answer can't be written"))
+		text, _ = s.encode(problem(daybook.CodeInternal, "the answer can't be written"))
 	}
 	w.Header().Set("Content-Type", media)
-	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.Bytes())
+		_, _ = w.Write(text)
 	}
 }

@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -25,6 +23,8 @@ type ClaimBody struct {
 	WaitSeconds  *float64   `json:"wait_seconds,omitempty" doc:"wait so long for work (0…60; 0 without)"`
 	Starts       bool       `json:"starts,omitempty" doc:"the worker records starts before handlers begin"`
 	Oldest       bool       `json:"oldest,omitempty" doc:"by age alone, whatever the priority"`
+
+	job *daybook.ID // that a message named
 }
 
 // Claim is one job that was claimed.
@@ -81,11 +81,13 @@ func (s *Server) claim(c *call, in ClaimBody) (Claims, error) {
 	if err != nil {
 		return Claims{}, err
 	}
-	if key != "" {
-		r.Call = callID(c.token, key, in)
-	}
 	if err := checkClaim(r); err != nil {
 		return Claims{}, err
+	}
+	if key != "" {
+		if r.Call, err = s.callOf(c, key, in); err != nil {
+			return Claims{}, err
+		}
 	}
 	given, err := s.await(c, r, wait)
 	if err != nil {
@@ -114,19 +116,6 @@ func checkNames(queues, kinds []string) error {
 		}
 	}
 	return nil
-}
-
-// callID makes an idempotency key the id of a claim call: of this token, and of
-// this request, so that another client's same key doesn't answer with claims of
-// somebody else. How long to wait may differ in a repeat.
-func callID(token, key string, in ClaimBody) daybook.ID {
-	in.WaitSeconds = nil
-	h := sha256.New()
-	_ = json.NewEncoder(h).Encode([]any{token, key, in})
-	var id daybook.ID
-	copy(id[:], h.Sum(nil))
-	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8: made by our own rule
-	return id
 }
 
 // claimMax bounds one look for work. It isn't ended by a client that leaves: what
@@ -241,7 +230,10 @@ func (s *Server) claimJob(c *call, in JobClaimBody) (Claims, error) {
 	}
 	r.Job = id
 	if key != "" {
-		r.Call = callID(c.token, key+" "+id.String(), body)
+		body.job = &id
+		if r.Call, err = s.callOf(c, key, body); err != nil {
+			return Claims{}, err
+		}
 	}
 	given, err := s.tryClaim(c, r)
 	if err != nil {

@@ -212,8 +212,22 @@ func testClaimIsRepeatable(w *world) {
 	if _, next := w.given(w.call("POST", "/v1/claims", body, keyHeader+"=c2")); len(next) != 1 || next[0] == jobs[0] {
 		t.Errorf("another key got %v", next)
 	}
-	if callID("a", "c1", ClaimBody{}) == callID("b", "c1", ClaimBody{}) {
+	of := func(token string) daybook.ID {
+		id, err := w.api.callOf(&call{token: token}, "c1", ClaimBody{})
+		if err != nil {
+			t.Error(err)
+		}
+		return id
+	}
+	if of("a") == of("b") {
 		t.Error("two tokens share a call")
+	}
+	for _, other := range []string{`{"queues":["sms"],"worker":"w"}`, `{"queues":["mail"],"worker":"w","limit":2}`} {
+		w.at(w.refused(422, "key_conflict", "POST", "/v1/claims", other, keyHeader+"=c1"), keyHeader)
+	}
+	w.refused(422, "key_conflict", "POST", "/v1/jobs/"+id(2)+"/claim", `{}`, keyHeader+"=c1")
+	if again, _ := w.given(w.call("POST", "/v1/claims", body, keyHeader+"=c1")); again != session {
+		t.Errorf("after the conflict: got %s, want the same claims", again)
 	}
 	w.enqueue(3, "")
 	one := func() (string, []string) {

@@ -273,15 +273,24 @@ func (e *effect) call(ctx context.Context, sent time.Time, key string, call outs
 	}
 	doc, err := call(bounded, key)
 	if bad, ok := errors.AsType[*badResult](err); ok {
-		return nil, errors.Join(Permanent(bad.err), e.finish(daybook.OutcomeDone, nil))
+		return nil, beside(Permanent(bad.err), e.finish(daybook.OutcomeDone, nil))
 	}
 	if not, ok := errors.AsType[*notHappened](err); ok {
-		return nil, errors.Join(not, e.finish(daybook.OutcomeAbsent, nil))
+		return nil, beside(not, e.finish(daybook.OutcomeAbsent, nil))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("effect %s: %w", e.begin.Name, err)
 	}
 	return e.happened(doc)
+}
+
+// beside is an error, and what went wrong while it was recorded, if anything did:
+// alone it stays what it is, for the attempt's kind of error.
+func beside(err, recording error) error {
+	if recording == nil {
+		return err
+	}
+	return errors.Join(err, recording)
 }
 
 // happened records that the action was done, and its result, if that can be kept:
@@ -296,7 +305,7 @@ func (e *effect) happened(doc json.RawMessage) (json.RawMessage, error) {
 		wrong = daybook.CheckJSON("result", doc)
 	}
 	if wrong != nil {
-		return nil, errors.Join(Permanent(wrong), e.finish(daybook.OutcomeDone, nil))
+		return nil, beside(Permanent(wrong), e.finish(daybook.OutcomeDone, nil))
 	}
 	return doc, e.finish(daybook.OutcomeDone, doc)
 }

@@ -97,12 +97,24 @@ func (r *run) outcome(err error) daybook.Outcome {
 // failure is a failed attempt that counts, with the kind's own retry curve.
 func (r *run) failure(err error) daybook.Outcome {
 	out := daybook.Outcome{Kind: daybook.OutcomeFailed,
-		Problem: daybook.NewProblem(textOf(err), fmt.Sprintf("%T", innermost(err)), "")}
+		Problem: daybook.NewProblem(textOf(err), errorKind(err), "")}
 	if curve := r.kind.opts.Retry; curve != (daybook.Backoff{}) {
 		d := curve.Delay(int64(r.job.Failures)+1, rand.Float64())
 		out.RetryIn = &d
 	}
 	return out
+}
+
+// errorKind is the class of an error, by which people group them: what the error
+// calls itself by a method ErrorKind, or else its innermost type.
+func errorKind(err error) string {
+	if named, ok := errors.AsType[interface {
+		error
+		ErrorKind() string
+	}](err); ok {
+		return named.ErrorKind()
+	}
+	return fmt.Sprintf("%T", innermost(err))
 }
 
 // innermost is the error that others wrap: its type says most.

@@ -133,7 +133,8 @@ type config struct {
 }
 
 // kindKeys are what the tables [kind.NAME] may hold.
-var kindKeys = []string{"max-failures", "on-lost", "priority", "timeout"}
+var kindKeys = []string{"endpoint-policy", "http", "max-failures", "on-lost", "priority", "sensitive", "timeout",
+	"window"}
 
 func readConfig(path string) (config, error) {
 	c := config{path: path, global: section{}, work: section{}, serve: section{},

@@ -123,16 +123,19 @@ func stopGroup(ctx context.Context, cmd *exec.Cmd, over <-chan struct{}) {
 	}
 }
 
-// result is what the command printed, as the job's result: JSON as it is, and
-// any other text as a JSON string.
-func (f finished) result() json.RawMessage {
-	if len(f.stdout) > daybook.ResultMax {
-		return f.stdout // too large, whatever it is: the book says so
+// result is what the command printed, as the job's result.
+func (f finished) result() json.RawMessage { return resultOf(f.stdout) }
+
+// resultOf makes a job's result of what a command printed or an endpoint
+// answered: JSON as it is, and any other text as a JSON string.
+func resultOf(said []byte) json.RawMessage {
+	if len(said) > daybook.ResultMax {
+		return said // too large, whatever it is: the book says so
 	}
-	if doc := bytes.TrimSpace(f.stdout); len(doc) > 0 && daybook.CheckJSON("result", doc) == nil {
+	if doc := bytes.TrimSpace(said); len(doc) > 0 && daybook.CheckJSON("result", doc) == nil {
 		return doc
 	}
-	text := strings.TrimRight(string(f.stdout), "\r\n")
+	text := strings.TrimRight(string(said), "\r\n")
 	if text == "" {
 		return nil
 	}

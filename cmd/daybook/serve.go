@@ -37,6 +37,8 @@ type serveFlags struct {
 	noLoops bool
 	cert    string
 	key     string
+	// sensitive are the kinds whose documents are hidden.
+	sensitive []string
 }
 
 // listenDefault is this machine alone.
@@ -55,7 +57,7 @@ func (a *app) serveCommand() *cobra.Command {
 	}
 	f.register(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := f.check(); err != nil {
+		if err := f.check(a.flags.kinds); err != nil {
 			return err
 		}
 		db, err := a.database()
@@ -84,9 +86,26 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noLoops, "no-loops", false, "leave the reconciler and the relay to other processes (default false)")
 	fs.StringVar(&f.cert, "tls-cert", "", "PEM file with the certificate to serve HTTPS with (default none: HTTP)")
 	fs.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
+	fs.StringArrayVar(&f.sensitive, "sensitive", nil,
+		"kind of jobs whose args, results and error texts only tokens with scope sensitive see; repeat it for more\n"+
+			"(or sensitive = true in [kind.NAME] of the configuration; default none)")
 }
 
-func (f *serveFlags) check() error {
+func (f *serveFlags) check(kinds map[string]map[string]string) error {
+	for kind, conf := range kinds {
+		sensitive, err := isSensitive(kind, conf)
+		if err != nil {
+			return err
+		}
+		if sensitive {
+			f.sensitive = append(f.sensitive, kind)
+		}
+	}
+	for _, kind := range f.sensitive {
+		if err := daybook.CheckName("sensitive", kind); err != nil {
+			return err
+		}
+	}
 	switch {
 	case f.grace < 0:
 		return daybook.Invalid("grace", "wants 0 or more, got %s", f.grace)
@@ -139,10 +158,7 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	if secure != nil {
 		scheme, listener = "https", tls.NewListener(listener, secure)
 	}
-	server := &http.Server{Handler: api, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0), // of strangers' broken handshakes
-		BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := webServer(ctx, api, secure, timesDefault)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -156,6 +172,21 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	defer stopLoops()
 	book.Log().Info("serving", "url", scheme+"://"+listener.Addr().String(), "docs", "/docs")
 	return a.until(ctx, server, listener, api, signals, f.grace)
+}
+
+// times bound how long a client may take: for the head of a request, for all of
+// it, to take its answer, and between two.
+type times struct{ head, request, answer, idle time.Duration }
+
+// timesDefault leaves a claim call its minute of waiting.
+var timesDefault = times{10 * time.Second, time.Minute, 2 * time.Minute, 2 * time.Minute}
+
+// webServer is a server that no client holds up for longer than it may.
+func webServer(ctx context.Context, handler http.Handler, secure *tls.Config, t times) *http.Server {
+	return &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: t.head, ReadTimeout: t.request,
+		WriteTimeout: t.answer, IdleTimeout: t.idle, MaxHeaderBytes: 64 << 10,
+		ErrorLog:    log.New(io.Discard, "", 0), // of strangers' broken handshakes
+		BaseContext: func(net.Listener) context.Context { return ctx }}
 }
 
 func listenOn(address string) (net.Listener, error) {
@@ -186,7 +217,7 @@ func (a *app) apiOptions(db database, book *daybook.Book, f serveFlags, mine boo
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newMetrics(book, nil))
-	return httpapi.Options{Loopback: mine, Rate: f.rate, Version: versionOf().Version,
+	return httpapi.Options{Loopback: mine, Rate: f.rate, Sensitive: f.sensitive, Version: versionOf().Version,
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{Timeout: 10 * time.Second}),
 		Bell:    func() string { return hearing(book) },
 		Ready: func(ctx context.Context) error {

@@ -146,3 +146,35 @@ func TestServeRefuses(t *testing.T) {
 	c.ok("token", "revoke", "a")
 	c.want(statusUsage, "serve", "--listen", "0.0.0.0:0")
 }
+
+// Sensitive kinds, by flag and by configuration: hidden over HTTP from who lacks
+// the scope, and not from who has the database.
+func TestServeSensitive(t *testing.T) {
+	c := newCLI(t)
+	c.enqueue(1, "--args", `"c4n4ry"`)
+	c.ok("enqueue", "--queue", "mail", "--kind", "medical", "--id", id(2), "--args", `"c4n4ry"`)
+	c.ok("enqueue", "--queue", "mail", "--kind", "plain", "--id", id(3), "--args", `"c4n4ry"`)
+	tokens := map[string]string{}
+	for name, scopes := range map[string][]string{"reader": {"--scope", "read"},
+		"seer": {"--scope", "read", "--scope", "sensitive"}} {
+		var made shownToken
+		c.json(statusDone, &made, append([]string{"token", "create", name}, scopes...)...)
+		tokens[name] = made.Secret
+	}
+	conf := writeFile(t, "serve.toml", "[kind.medical]\nsensitive = true\n[kind.plain]\nsensitive = false\n")
+	url := c.served("--config", conf, "--sensitive", "welcome")
+	for n := 1; n <= 3; n++ {
+		for name, token := range tokens {
+			_, text := ask(t, token, "GET", url+"/v1/jobs/"+id(n), "")
+			if sees := name == "seer" || n == 3; sees != strings.Contains(text, "c4n4ry") ||
+				sees == strings.Contains(text, `"hidden":true`) {
+				t.Errorf("job %d to the %s: got %s", n, name, text)
+			}
+		}
+	}
+	if j := c.job(2); string(j.Args) != `"c4n4ry"` {
+		t.Errorf("got %s, want all for who has the database", j.Args)
+	}
+	c.want(statusUsage, "serve", "--sensitive", "no good")
+	c.want(statusUsage, "serve", "--config", writeFile(t, "bad.toml", "[kind.k]\nsensitive = 'yes'\n"))
+}

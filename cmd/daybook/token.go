@@ -29,13 +29,14 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 		Use: "create NAME --scope S…", Short: "Make a token; it is shown this once, and kept hashed",
 		Long: "Make a token; it is shown this once, and kept hashed.\n\n" +
 			"Scopes: enqueue puts jobs in; work claims them and says how they ended; read looks; operate decides: cancel,\n" +
-			"revive, settle, pause. What the bearer changes is recorded under the token's name.",
+			"revive, settle, pause; sensitive shows, in what the others let see, what is hidden of sensitive kinds (see\n" +
+			"daybook serve --sensitive). What the bearer changes is recorded under the token's name.",
 		Example: example("daybook token create ci --scope enqueue --scope read --expires 90d",
 			"daybook token create mailer --scope work -o json"),
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringArrayVar(&scopes, "scope", nil,
-		"what it allows: enqueue, work, read or operate; repeat it for more (no default)")
+		"what it allows: enqueue, work, read, operate or sensitive; repeat it for more (no default)")
 	durationVar(cmd.Flags(), &expires, "expires", 0, "it lets nobody in after this (more than 0; default never)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("expires") && expires <= 0 {

@@ -23,26 +23,40 @@ import (
 // workFlags are what a worker is told.
 type workFlags struct {
 	queues, kinds  []string
-	exec, http     string
+	exec           string
 	name           string
 	concurrency    int
 	lease, timeout time.Duration
 	grace, poll    time.Duration
 	drain, noLoops bool
 	listen         string
+	hook           hookFlags
 }
+
+// workLong says how a job ends.
+const workLong = `Run a command for each job, or post it to a URL.
+
+--exec: args on standard input. Exit 0 succeeded, and standard output is the result; 65 never try again; 75 later,
+costs no failure; anything else failed.
+--http: args as the body, signed after Standard Webhooks. 2xx succeeded, and the answer is the result; 422 never try
+again; 429 and 503 with Retry-After later, costs no failure; anything else failed. No answer leaves the effect main
+open, and --endpoint-policy says what then.`
 
 func (a *app) workCommand() *cobra.Command {
 	var f workFlags
 	cmd := &cobra.Command{
-		Use: "work --queue Q… --exec CMD", Short: "Run a command for each job",
+		Use: "work --queue Q… --exec CMD | --http URL", Short: "Run a command for each job, or post it to a URL",
+		Long: workLong,
 		Example: example("daybook work --queue mail --exec 'cat >> sent.jsonl' --drain",
-			"daybook work --queue mail=5 --queue reports=1 --concurrency 4 --exec 'exit 75' --drain"),
+			"daybook work --queue mail=5 --queue reports=1 --concurrency 4 --exec 'exit 75' --drain",
+			"daybook work --queue mail --http http://localhost:9/jobs --endpoint-policy keyed --window 24h --drain",
+			"DAYBOOK_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw "+
+				"daybook work --queue reports --http http://localhost:9/jobs --drain"),
 		Args: cobra.NoArgs,
 	}
 	f.register(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := f.check(cmd.Flags()); err != nil {
+		if err := f.check(cmd.Flags(), a.flags.kinds); err != nil {
 			return err
 		}
 		config, err := f.config()
@@ -70,7 +84,7 @@ func (f *workFlags) register(fs *pflag.FlagSet) {
 		"queue to work on, Q or Q=WEIGHT (1…1000); repeat it for more (at most 10000)")
 	fs.StringArrayVar(&f.kinds, "kind", nil, "take this kind only; repeat it for more (default every kind)")
 	fs.StringVar(&f.exec, "exec", "", "command to run with sh -c for each job, its args on standard input")
-	fs.StringVar(&f.http, "http", "", "URL to post each job to; not in this version yet")
+	f.hook.register(fs)
 	fs.StringVar(&f.name, "name", "",
 		"name of this worker, shown to people (default the host's name; at most 255 bytes)")
 	fs.IntVar(&f.concurrency, "concurrency", worker.ConcurrencyDefault, "commands at once (1…10000)")
@@ -87,13 +101,25 @@ func (f *workFlags) register(fs *pflag.FlagSet) {
 		"address for /healthz, /readyz and /metrics, like 127.0.0.1:7374 (default none)")
 }
 
-func (f *workFlags) check(fs *pflag.FlagSet) error {
+// posts reports whether jobs are posted: to a URL of --http, or to those of kinds
+// in the configuration.
+func (f *workFlags) posts(kinds map[string]map[string]string) bool {
+	for _, conf := range kinds {
+		if conf["http"] != "" && strings.TrimSpace(f.exec) == "" {
+			return true
+		}
+	}
+	return f.hook.url != ""
+}
+
+func (f *workFlags) check(fs *pflag.FlagSet, kinds map[string]map[string]string) error {
+	posts, runs := f.posts(kinds), strings.TrimSpace(f.exec) != ""
 	switch {
-	case f.http != "":
-		return notYet("--http", "run a command with --exec")
-	case strings.TrimSpace(f.exec) == "":
-		return usage("say with --exec which command to run for each job")
-	case !canExec:
+	case posts && runs:
+		return usage("give --exec or --http, not both")
+	case !posts && !runs:
+		return usage("say with --exec which command to run for each job, or with --http where to post it")
+	case runs && !canExec:
 		return usage("--exec needs a Unix system")
 	case len(f.queues) == 0:
 		return daybook.Invalid("queue", "is missing; name at least one with --queue")
@@ -109,7 +135,12 @@ func (f *workFlags) check(fs *pflag.FlagSet) error {
 		return daybook.Invalid("timeout", "wants more than 0, got %s", f.timeout)
 	}
 	if f.listen != "" {
-		return checkAddress(f.listen)
+		if err := checkAddress(f.listen); err != nil {
+			return err
+		}
+	}
+	if posts {
+		return f.hook.check(fs, f.lease)
 	}
 	return nil
 }
@@ -176,7 +207,7 @@ func (a *app) workForServer(ctx context.Context, f workFlags, config worker.Conf
 // work runs the worker until it is drained or told to stop.
 func (a *app) work(ctx context.Context, at workshop, f workFlags, config worker.Config) error {
 	w := worker.New(at.book, config)
-	if err := a.register(w, a.execHandler(at.environ, f.exec), f.kinds); err != nil {
+	if err := a.register(w, at.environ, f); err != nil {
 		return err
 	}
 	if f.listen != "" {
@@ -198,27 +229,79 @@ func (a *app) work(ctx context.Context, at workshop, f workFlags, config worker.
 	return daybook.EncodeJSON(a.stdout, w.Stats())
 }
 
-// register hands the worker its handler for the kinds it takes, with the run
-// limits that the configuration has for them.
-func (a *app) register(w *worker.Worker, handler worker.Handler, kinds []string) error {
-	if len(kinds) == 0 {
-		w.HandleRaw("", handler)
-		for kind := range a.flags.kinds {
+// register hands the worker its handlers for the kinds it takes, with what the
+// configuration says of them.
+func (a *app) register(w *worker.Worker, environ []string, f workFlags) error {
+	var add func(kind string, o worker.KindOptions) error
+	var err error
+	if f.posts(a.flags.kinds) {
+		add, err = a.hooks(w, f.hook)
+	} else {
+		add = a.commands(w, environ, f.exec)
+	}
+	if err != nil {
+		return err
+	}
+	for _, kind := range f.kindsOf(a.flags.kinds) {
+		options, err := kindOptions(kind, a.flags.kinds[kind])
+		if err == nil {
+			err = add(kind, options)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commands makes the handlers that run a command.
+func (a *app) commands(w *worker.Worker, environ []string, text string) func(string, worker.KindOptions) error {
+	handler := a.execHandler(environ, text)
+	return func(kind string, o worker.KindOptions) error {
+		w.HandleRaw(kind, handler, o)
+		return nil
+	}
+}
+
+// kindsOf are the kinds that the worker takes, "" for every other one. Without a
+// URL for all it takes those that have their own.
+func (f *workFlags) kindsOf(conf map[string]map[string]string) (kinds []string) {
+	if len(f.kinds) > 0 {
+		return f.kinds
+	}
+	all := f.exec != "" || f.hook.url != ""
+	if all {
+		kinds = []string{""}
+	}
+	for kind, of := range conf {
+		if all || of["http"] != "" {
 			kinds = append(kinds, kind)
 		}
 	}
-	for _, kind := range kinds {
-		var options worker.KindOptions
-		if limit := a.flags.kinds[kind]["timeout"]; limit != "" {
-			d, err := parseDuration(limit)
-			if err != nil || d <= 0 {
-				return usage("config: kind.%s.timeout wants more than 0, got %q", kind, cut(limit, cellMax))
-			}
-			options.Timeout = d
+	return kinds
+}
+
+func kindOptions(kind string, conf map[string]string) (o worker.KindOptions, err error) {
+	if limit := conf["timeout"]; limit != "" {
+		if o.Timeout, err = parseDuration(limit); err != nil || o.Timeout <= 0 {
+			return o, usage("config: kind.%s.timeout wants more than 0, got %q", kind, cut(limit, cellMax))
 		}
-		w.HandleRaw(kind, handler, options)
 	}
-	return nil
+	o.Sensitive, err = isSensitive(kind, conf)
+	return o, err
+}
+
+// isSensitive reports whether the configuration says that a kind's documents are
+// not for everybody.
+func isSensitive(kind string, conf map[string]string) (bool, error) {
+	switch text := conf["sensitive"]; text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, usage("config: kind.%s.sensitive wants true or false, got %q", kind, cut(text, cellMax))
+	}
 }
 
 // onSignals lets people steer the worker: the first SIGTERM (or Ctrl-C) stops

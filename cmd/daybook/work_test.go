@@ -127,7 +127,7 @@ timeout = "100ms"
 	if j := c.state(3, daybook.Waiting); j.Failures != 1 || j.LastError.Kind != "timeout" {
 		t.Errorf("got %+v, want the kind's run limit to have passed", j.LastError)
 	}
-	for _, args := range [][]string{{"--http", "http://x"}, {}, {"--exec", ""},
+	for _, args := range [][]string{{"--http", "x"}, {}, {"--exec", ""},
 		{"--exec", "true", "--concurrency", "0"},
 		{"--exec", "true", "--lease", "1ms"}, {"--exec", "true", "--poll", "1ms"},
 		{"--exec", "true", "--grace", "-1s"},

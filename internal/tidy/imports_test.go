@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"check":           {"root"},
 	"relay":           {"root"},
 	"worker":          {"root", "reconcile", "relay"},
+	"worker/webhook":  {"root"},
 	"httpapi":         {"root"},
 	"client":          {"root"},
 	"store/sqlite":    {"root", "bell/local"},    // its default bell
