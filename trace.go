@@ -206,14 +206,12 @@ func TraceOf(ctx context.Context) Trace {
 // FillTrace gives jobs without a trace of their own the one of the context.
 func FillTrace(ctx context.Context, jobs []NewJob) {
 	t := TraceOf(ctx)
-	if t.IsZero() {
+	if t = ReadTrace(t.Parent, t.State); t.IsZero() {
 		return
 	}
-	if t, err := CheckTrace(t); err == nil {
-		for i := range jobs {
-			if jobs[i].Job.Trace().IsZero() {
-				jobs[i].Job.Traceparent, jobs[i].Job.Tracestate = t.Parent, t.State
-			}
+	for i := range jobs {
+		if jobs[i].Job.Trace().IsZero() {
+			jobs[i].Job.Traceparent, jobs[i].Job.Tracestate = t.Parent, t.State
 		}
 	}
 }

@@ -15,9 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -37,6 +34,9 @@ type serveFlags struct {
 	noLoops bool
 	cert    string
 	key     string
+	otlp    string
+
+	metricsQueues int
 }
 
 // listenDefault is this machine alone.
@@ -67,8 +67,10 @@ func (a *app) serveCommand() *cobra.Command {
 		}
 		a.cache = sqlite.CacheDefault
 		// Like a worker it has its own way to end by signals.
-		return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
-			return a.serve(ctx, db, book, f)
+		return a.traced(a.base, f.otlp, func() error {
+			return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
+				return a.serve(ctx, db, book, f)
+			})
 		})
 	}
 	return cmd
@@ -84,6 +86,8 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noLoops, "no-loops", false, "leave the reconciler and the relay to other processes (default false)")
 	fs.StringVar(&f.cert, "tls-cert", "", "PEM file with the certificate to serve HTTPS with (default none: HTTP)")
 	fs.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
+	metricsFlag(fs, &f.metricsQueues)
+	otlpFlag(fs, &f.otlp)
 }
 
 func (f *serveFlags) check() error {
@@ -94,6 +98,9 @@ func (f *serveFlags) check() error {
 		return daybook.Invalid("rate", "wants 0…1000000000, got %g", f.rate)
 	case (f.cert == "") != (f.key == ""):
 		return usage("--tls-cert and --tls-key belong together")
+	}
+	if err := checkMetrics(f.metricsQueues); err != nil {
+		return err
 	}
 	return checkAddress(f.listen)
 }
@@ -131,10 +138,13 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	if err := letIn(ctx, book, mine); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	api, err := httpapi.New(book, a.apiOptions(db, book, f, mine))
+	m := newMetrics(book, nil, f.metricsQueues)
+	m.calls = newCallMetrics()
+	api, err := httpapi.New(book, a.apiOptions(db, m, f, mine))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	m.waiting = api.Waiting
 	scheme := "http"
 	if secure != nil {
 		scheme, listener = "https", tls.NewListener(listener, secure)
@@ -150,7 +160,7 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	var running sync.WaitGroup
 	running.Go(func() { watch(loops, db, book) })
 	if !f.noLoops {
-		a.runLoops(loops, &running, book)
+		a.runLoops(loops, &running, m)
 	}
 	defer running.Wait() // the book is closed behind it
 	defer stopLoops()
@@ -182,13 +192,15 @@ func letIn(ctx context.Context, book *daybook.Book, mine bool) error {
 	return err
 }
 
-func (a *app) apiOptions(db database, book *daybook.Book, f serveFlags, mine bool) httpapi.Options {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newMetrics(book, nil))
+func (a *app) apiOptions(db database, m *metrics, f serveFlags, mine bool) httpapi.Options {
+	book := m.book
+	observers := []httpapi.Observer{m.calls}
+	if a.tracer != nil {
+		observers = append(observers, a.tracer)
+	}
 	return httpapi.Options{Loopback: mine, Rate: f.rate, Version: versionOf().Version,
-		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{Timeout: 10 * time.Second}),
-		Bell:    func() string { return hearing(book) },
+		Metrics: m.handler(), Observers: observers,
+		Bell: func() string { return hearing(book) },
 		Ready: func(ctx context.Context) error {
 			state, err := db.state(ctx, book)
 			if err == nil && !state.serves {
@@ -202,7 +214,8 @@ func (a *app) apiOptions(db database, book *daybook.Book, f serveFlags, mine boo
 }
 
 // runLoops runs what keeps the book in order beside the server.
-func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, book *daybook.Book) {
+func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, m *metrics) {
+	book := m.book
 	run := func(name string, loop func(context.Context) error) {
 		running.Go(func() {
 			if err := loop(ctx); err != nil {
@@ -210,7 +223,7 @@ func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, book *daybo
 			}
 		})
 	}
-	run("reconcile", reconcile.New(book, reconcile.Options{}).Run)
+	run("reconcile", reconcile.New(book, reconcile.Options{Passed: m.passes.passed}).Run)
 	if book.Outside() != nil {
 		run("relay", relay.New(book, relay.Options{}).Run)
 	}

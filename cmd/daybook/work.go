@@ -28,7 +28,8 @@ type workFlags struct {
 	lease, timeout time.Duration
 	grace, poll    time.Duration
 	drain, noLoops bool
-	listen         string
+	listen, otlp   string
+	metricsQueues  int
 }
 
 func (a *app) workCommand() *cobra.Command {
@@ -50,8 +51,10 @@ func (a *app) workCommand() *cobra.Command {
 		}
 		a.cache = sqlite.CacheDefault
 		// A worker has its own way to end by signals.
-		return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
-			return a.work(ctx, db, book, f, config)
+		return a.traced(a.base, f.otlp, func() error {
+			return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
+				return a.work(ctx, db, book, f, config)
+			})
 		})
 	}
 	return cmd
@@ -77,6 +80,8 @@ func (f *workFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noLoops, "no-loops", false, "leave the reconciler and the relay to other processes (default false)")
 	fs.StringVar(&f.listen, "listen", "",
 		"address for /healthz, /readyz and /metrics, like 127.0.0.1:7374 (default none)")
+	metricsFlag(fs, &f.metricsQueues)
+	otlpFlag(fs, &f.otlp)
 }
 
 func (f *workFlags) check(fs *pflag.FlagSet) error {
@@ -101,9 +106,11 @@ func (f *workFlags) check(fs *pflag.FlagSet) error {
 		return daybook.Invalid("timeout", "wants more than 0, got %s", f.timeout)
 	}
 	if f.listen != "" {
-		return checkAddress(f.listen)
+		if err := checkAddress(f.listen); err != nil {
+			return err
+		}
 	}
-	return nil
+	return checkMetrics(f.metricsQueues)
 }
 
 // config is the worker's configuration. The worker checks the rest.
@@ -133,7 +140,10 @@ func (f *workFlags) config() (worker.Config, error) {
 
 // work runs the worker until it is drained or told to stop.
 func (a *app) work(ctx context.Context, db database, book *daybook.Book, f workFlags, config worker.Config) error {
+	m := newMetrics(book, nil, f.metricsQueues)
+	config.Tracer, config.Reconcile.Passed = a.workTracer(), m.passes.passed
 	w := worker.New(book, config)
+	m.w = w
 	handler, err := a.execHandler(db, f.exec)
 	if err != nil {
 		return err
@@ -142,7 +152,7 @@ func (a *app) work(ctx context.Context, db database, book *daybook.Book, f workF
 		return err
 	}
 	if f.listen != "" {
-		server, err := listen(ctx, f.listen, db, book, w)
+		server, err := listen(ctx, f.listen, db, m)
 		if err != nil {
 			return err
 		}
