@@ -59,7 +59,8 @@ func TestReadTrace(t *testing.T) {
 		}
 	}
 	tr := Trace{Parent: parent}
-	if tr.TraceID() != parent[3:35] || tr.SpanID() != parent[36:52] || (Trace{}).TraceID() != "" || (Trace{}).SpanID() != "" {
+	if tr.TraceID() != parent[3:35] || tr.SpanID() != parent[36:52] ||
+		(Trace{}).TraceID() != "" || (Trace{}).SpanID() != "" {
 		t.Errorf("ids: %s, %s", tr.TraceID(), tr.SpanID())
 	}
 }

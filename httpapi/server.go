@@ -131,7 +131,8 @@ func (s *Server) caught(w http.ResponseWriter, r *http.Request) {
 	if fault == http.ErrAbortHandler {
 		panic(fault)
 	}
-	s.log.ErrorContext(r.Context(), "a call failed by a fault of the server", "method", r.Method, "fault", fmt.Sprintf("%T", fault),
+	s.log.ErrorContext(r.Context(), "a call failed by a fault of the server", "method", r.Method,
+		"fault", fmt.Sprintf("%T", fault),
 		"at", faultPlace())
 	s.refuse(w, r, problemOf(fmt.Errorf("fault"), ""))
 }

@@ -95,7 +95,8 @@ func says(s sdk.ReadOnlySpan, key string) string {
 
 func (l *lab) child(parent, child sdk.ReadOnlySpan) {
 	l.Helper()
-	if child.Parent().SpanID() != parent.SpanContext().SpanID() || child.Parent().TraceID() != parent.SpanContext().TraceID() {
+	want, got := parent.SpanContext(), child.Parent()
+	if got.SpanID() != want.SpanID() || got.TraceID() != want.TraceID() {
 		l.Errorf("%s is no child of %s", child.Name(), parent.Name())
 	}
 }
@@ -160,8 +161,9 @@ func (l *lab) logged(id daybook.ID, in ...sdk.ReadOnlySpan) {
 		if err := json.Unmarshal([]byte(line), &said); err != nil {
 			l.Fatal(err)
 		}
-		for key, want := range map[string]any{"job": id.String(), "queue": "q", "kind": "k", "attempt": 1.0, "generation": 1.0,
-			"trace_id": in[i].SpanContext().TraceID().String(), "span_id": in[i].SpanContext().SpanID().String()} {
+		for key, want := range map[string]any{"job": id.String(), "queue": "q", "kind": "k", "attempt": 1.0,
+			"generation": 1.0, "trace_id": in[i].SpanContext().TraceID().String(),
+			"span_id": in[i].SpanContext().SpanID().String()} {
 			if said[key] != want {
 				l.Errorf("line %d: %s is %v, want %v", i, key, said[key], want)
 			}
@@ -191,7 +193,8 @@ func TestFailures(t *testing.T) {
 			return err
 		})
 		ran := l.only("process q")
-		if ran.Status() != (sdk.Status{Code: codes.Error}) || says(ran, "error.type") == "" || says(ran, "daybook.outcome") != "failed" {
+		if ran.Status() != (sdk.Status{Code: codes.Error}) || says(ran, "error.type") == "" ||
+			says(ran, "daybook.outcome") != "failed" {
 			t.Errorf("%s: the attempt has status %v and says %v", name, ran.Status(), ran.Attributes())
 		}
 		if handle == nil {
@@ -240,11 +243,13 @@ func TestBatch(t *testing.T) {
 			t.Errorf("job %d has trace %v, want span %s: %v", i, j.Trace(), want, err)
 		}
 	}
-	_, err := l.book.Enqueue(t.Context(), daybook.Request{Queue: "q", Kind: "k", ID: ids[0].ID, Args: json.RawMessage("1")})
+	_, err := l.book.Enqueue(t.Context(), daybook.Request{Queue: "q", Kind: "k", ID: ids[0].ID,
+		Args: json.RawMessage("1")})
 	if daybook.CodeOf(err) != daybook.CodeKeyConflict {
 		t.Fatal(err)
 	}
-	if refused := l.only("enqueue q"); refused.Status().Code != codes.Error || says(refused, "error.type") != "key_conflict" {
+	if refused := l.only("enqueue q"); refused.Status().Code != codes.Error ||
+		says(refused, "error.type") != "key_conflict" {
 		t.Errorf("a refused one has status %v and says %v", refused.Status(), refused.Attributes())
 	}
 }
@@ -256,7 +261,8 @@ func TestUnsampled(t *testing.T) {
 	id := l.put(daybook.WithTrace(t.Context(), daybook.Trace{Parent: caller, State: "a=1"}),
 		daybook.Request{Queue: "q", Kind: "k"})[0].ID
 	j, err := l.book.Job(t.Context(), id)
-	if err != nil || j.Traceparent[3:35] != caller[3:35] || !strings.HasSuffix(j.Traceparent, "-00") || j.Tracestate != "a=1" {
+	if err != nil || j.Traceparent[3:35] != caller[3:35] ||
+		!strings.HasSuffix(j.Traceparent, "-00") || j.Tracestate != "a=1" {
 		t.Errorf("the job has trace %v, %v", j.Trace(), err)
 	}
 	l.work(func(context.Context, *worker.Claim[json.RawMessage]) error { return nil })

@@ -12,8 +12,9 @@ import (
 
 // What is shown of queues, by name. Every process shows the same: the book's.
 var (
-	descJobs   = describe("jobs", "Jobs that stand in a queue, by where they stand.", "queue", "state")
-	descAside  = describe("set_aside", "Jobs that wait for a person's decision (dead letters), by reason.", "queue", "reason")
+	descJobs  = describe("jobs", "Jobs that stand in a queue, by where they stand.", "queue", "state")
+	descAside = describe("set_aside",
+		"Jobs that wait for a person's decision (dead letters), by reason.", "queue", "reason")
 	descOldest = describe("oldest_eligible_seconds",
 		"Age of the oldest eligible job; later, held and paused ones don't count.", "queue")
 	descPaused   = describe("queue_paused", "1 while the queue takes no claims; of several queues, how many.", "queue")

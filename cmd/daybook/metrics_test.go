@@ -93,7 +93,7 @@ func TestMetricsList(t *testing.T) {
 		fmt.Fprintf(&list, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), labelsOf(f),
 			f.GetHelp())
 	}
-	current(t, "testdata/metrics.md", func(string) string { return list.String() })
+	current(t, "testdata/metrics.txt", func(string) string { return list.String() })
 	current(t, "../../docs/observability.md", func(page string) string {
 		const begin, end = "<!-- metrics: written by go test ./cmd/daybook -rewrite -->\n", "<!-- end of metrics -->"
 		before, rest, found := strings.Cut(page, begin)
@@ -252,7 +252,7 @@ func testMetricsOfProcesses(t *testing.T, c *cli) {
 			}
 		}
 	}
-	list, err := os.ReadFile("testdata/metrics.md")
+	list, err := os.ReadFile("testdata/metrics.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

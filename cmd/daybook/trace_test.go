@@ -202,12 +202,13 @@ func TestTraceFlags(t *testing.T) {
 		}
 	}
 	c.db = "sqlite:" + t.TempDir() + "/from.db"
+	other := strings.ReplaceAll(parent, "b7", "b8")
 	lines := `{"queue":"q","kind":"k","id":"` + id(4) + `"}` + "\n" +
-		`{"queue":"q","kind":"k","id":"` + id(5) + `","traceparent":"` + strings.ReplaceAll(parent, "b7", "b8") + `"}` + "\n" +
+		`{"queue":"q","kind":"k","id":"` + id(5) + `","traceparent":"` + other + `"}` + "\n" +
 		`{"queue":"q","kind":"k","id":"` + id(6) + `","traceparent":"junk"}` + "\n"
 	c.stdin = lines
 	c.want(statusFailed, "enqueue", "--from", "-")
-	for n, want := range map[int]string{4: parent + " a=1", 5: strings.ReplaceAll(parent, "b7", "b8")} {
+	for n, want := range map[int]string{4: parent + " a=1", 5: other} {
 		if got := c.job(n).Trace().Column(); got != want {
 			t.Errorf("line %d has trace %q, want %q", n-3, got, want)
 		}

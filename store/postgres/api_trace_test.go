@@ -52,8 +52,8 @@ func TestSQLTraces(t *testing.T) {
 		}
 	}
 	id := b.enqueue(b.conn, "'q', 'k', '{}'")
-	if got := b.value(b.conn, "SELECT coalesce(traceparent, tracestate, 'none') FROM daybook.jobs WHERE id = $1::text::uuid",
-		id); got != "none" {
+	if got := b.value(b.conn, `SELECT coalesce(traceparent, tracestate, 'none') FROM daybook.jobs
+		WHERE id = $1::text::uuid`, id); got != "none" {
 		t.Errorf("without a trace the view shows %q", got)
 	}
 }

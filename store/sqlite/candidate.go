@@ -13,8 +13,8 @@ import (
 // and args come as one, the terms of retrying as one, and enqueued_at only when it
 // isn't run_at. Jobs that have more to them (attempts, an expiry, an origin)
 // have no terms and are loaded in full.
-const candidateColumns = `j.seq, j.id, CAST(j.kind || CASE WHEN j.trace IS NULL THEN ' ' ELSE char(9) || j.trace || char(9) END ||
-	j.args AS BLOB), j.run_at,
+const candidateColumns = `j.seq, j.id, CAST(j.kind ||
+	CASE WHEN j.trace IS NULL THEN ' ' ELSE char(9) || j.trace || char(9) END || j.args AS BLOB), j.run_at,
 	CASE WHEN j.enqueued_at <> j.run_at THEN j.enqueued_at END, j.key,
 	CASE WHEN j.generation = 0 AND j.first_claimed_at IS NULL AND j.expires_at IS NULL AND j.origin IS NULL
 		AND j.failures = 0 AND j.crashes = 0 THEN (j.timeout << 15) | (j.max_failures << 1) | (j.set_aside_lost <> 0) END`

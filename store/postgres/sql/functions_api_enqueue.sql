@@ -62,7 +62,8 @@ BEGIN
     ELSIF octet_length(state) > 512 THEN
         RAISE EXCEPTION 'tracestate: at most 512 bytes, got %', octet_length(state) USING ERRCODE = 'OB004';
     ELSIF left(parent, 2) <> '00' THEN -- sampled is all that is known of a later version's flags
-        parent := '00' || substr(parent, 3, 50) || CASE WHEN substr(parent, 55, 1) ~ '[13579bdf]' THEN '-01' ELSE '-00' END;
+        parent := '00' || substr(parent, 3, 50)
+            || CASE WHEN substr(parent, 55, 1) ~ '[13579bdf]' THEN '-01' ELSE '-00' END;
     END IF;
     FOREACH member IN ARRAY string_to_array(coalesce(state, ''), ',') LOOP
         member := btrim(member, E' \t');

@@ -48,7 +48,8 @@ BEGIN
         SELECT now_at, u.id, lanes[coalesce(u.which, 1)], coalesce(u.rank, -1), u.kind, u.args,
             nullif(greatest(now_at, u.run_at, least(now_at + coalesce(u.delay, 0), latest)), now_at), u.expires_at,
             u.max_failures, CASE WHEN u.aside THEN true END, u.timeout, u.key, u.trace
-        FROM unnest(ids, which, kinds, args, ranks, run_ats, delays, expires, max_failures, aside, timeouts, keys, traces)
+        FROM unnest(ids, which, kinds, args, ranks, run_ats, delays, expires, max_failures, aside, timeouts, keys,
+            traces)
             u(id, which, kind, args, rank, run_at, delay, expires_at, max_failures, aside, timeout, key, trace)
         RETURNING j.seq, j.queue, j.rank, coalesce(j.run_at, j.enqueued_at) AS run_at, j.kind, j.expires_at),
     r AS (INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, expires_at)
