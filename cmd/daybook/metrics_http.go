@@ -60,7 +60,7 @@ func (c *callMetrics) Begin(r *http.Request, route string) (*http.Request, func(
 // statusClass is a status without its last two digits.
 func statusClass(status int) string {
 	if status == 0 {
-		return "client gone"
+		return "client_gone"
 	}
 	return strconv.Itoa(status/100) + "xx"
 }
