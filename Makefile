@@ -15,7 +15,7 @@ postgres: ## install a PostgreSQL for the tests: make postgres VERSION=18; needs
 test-matrix: ## the PostgreSQL store on 15 to 18, in every isolation, mode and through PgBouncer
 	internal/pgtest/matrix.sh
 gen: ## write the generated pages and pictures anew
-	go test ./internal/tidy -rewrite
+	go test ./internal/tidy -rewrite && go test ./cmd/daybook -run TestMetricsList -rewrite
 demo: ## run the demo: kills, pauses and redeliveries, then the verdict
 	go run ./cmd/daybook demo
 mutate: ## take guards out one at a time; a test must fail for each

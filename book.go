@@ -23,6 +23,7 @@ type Options struct {
 	Bell   Bell           // rung after commits; nil is the store's default, NoBell rings nobody
 	Log    *slog.Logger   // nil is slog.Default
 	Hook   Hook           // called in the gaps; nil in production
+	Tracer Tracer         // makes spans of enqueues; nil makes none
 	Random func() float64 // in [0,1), for retry jitter and queue order; nil is math/rand
 }
 

@@ -20,7 +20,7 @@ func (b *Book) Enqueue(ctx context.Context, r Request) (Receipt, error) {
 
 // EnqueueMany accepts up to EnqueueMax jobs in one transaction: all or none. A
 // refusal names the request by its index; see [BatchError].
-func (b *Book) EnqueueMany(ctx context.Context, requests []Request) ([]Receipt, error) {
+func (b *Book) EnqueueMany(ctx context.Context, requests []Request) (receipts []Receipt, err error) {
 	jobs, err := PrepareMany(requests)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,12 @@ func (b *Book) EnqueueMany(ctx context.Context, requests []Request) ([]Receipt, 
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	var receipts []Receipt
+	if b.opts.Tracer != nil {
+		in, end := b.opts.Tracer.Enqueue(ctx, jobs)
+		ctx = in
+		defer func() { end(err) }()
+	}
+	FillTrace(ctx, jobs)
 	again := false
 	err = b.write(ctx, "enqueueing", func(tx Tx) error {
 		send := jobs

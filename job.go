@@ -26,6 +26,8 @@ type Job struct {
 	OnLost            OnLost          `json:"on_lost"`
 	Timeout           time.Duration   `json:"-"` // run limit of one attempt
 	Key               string          `json:"key,omitempty"`
+	Traceparent       string          `json:"traceparent,omitempty"` // W3C Trace Context of the enqueue
+	Tracestate        string          `json:"tracestate,omitempty"`
 	Origin            *Origin         `json:"origin,omitempty"`
 	Result            json.RawMessage `json:"result,omitempty"`
 	Progress          json.RawMessage `json:"progress,omitempty"`
@@ -97,6 +99,9 @@ type Event struct {
 	Detail     string `json:"detail"`
 	Hidden     bool   `json:"hidden,omitempty"` // what was said is left out for this reader: see [Sight]
 }
+
+// Trace is the trace context that the job was enqueued with, or none.
+func (j Job) Trace() Trace { return Trace{Parent: j.Traceparent, State: j.Tracestate} }
 
 // Attempted reports whether the job was ever claimed.
 func (j Job) Attempted() bool { return j.Generation > 0 }

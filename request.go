@@ -25,6 +25,8 @@ type Request struct {
 	MaxFailures int             // 0 is MaxFailuresDefault
 	OnLost      OnLost          // "" is LostRetry
 	Timeout     time.Duration   // run limit of one attempt; 0 is TimeoutDefault
+	Traceparent string          // W3C Trace Context of who asks; "" is that of the context, see WithTrace
+	Tracestate  string          // and what goes with it
 }
 
 // Receipt answers a request.
@@ -61,6 +63,11 @@ func (r Request) Prepare() (NewJob, error) {
 	if err := CheckJSON("args", j.Args); err != nil {
 		return NewJob{}, err
 	}
+	trace, err := CheckTrace(Trace{Parent: r.Traceparent, State: r.Tracestate})
+	if err != nil {
+		return NewJob{}, err
+	}
+	j.Traceparent, j.Tracestate = trace.Parent, trace.State
 	if j.MaxFailures == 0 {
 		j.MaxFailures = MaxFailuresDefault
 	}

@@ -192,6 +192,7 @@ const (
 	SettingIncarnation = "incarnation" // how often the book may have lost commits
 	SettingPass        = "reconcile"   // who reconciled last, and when
 	SettingChecked     = "checked"     // up to when check has looked
+	SettingFound       = "found"       // when the last check began, and how many violations it found
 	SettingBookBehind  = "book_behind" // a generation above the row's was seen
 	SettingRestored    = "restored"    // when and why the book was told of a restore
 	SettingCreated     = "created"     // when the book was made

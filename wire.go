@@ -24,12 +24,15 @@ type requestBody struct {
 	MaxFailures    *int            `json:"max_failures"`
 	OnLost         *OnLost         `json:"on_lost"`
 	TimeoutSeconds *float64        `json:"timeout_seconds"`
+	Traceparent    *string         `json:"traceparent"`
+	Tracestate     *string         `json:"tracestate"`
 }
 
 // requestFields are the names that a request may have, exactly: Go's decoder
 // alone would take "Queue" for "queue".
 var requestFields = []string{"id", "queue", "kind", "args", "key", "run_at", "in_seconds", "expires_at",
-	"priority", "max_failures", "on_lost", "timeout_seconds"}
+	"priority", "max_failures", "on_lost", "timeout_seconds", "traceparent",
+	"tracestate"}
 
 // DecodeRequest reads a request from JSON. Unknown fields, fields given twice
 // and values of another type are refused by name; args stay byte for byte.
@@ -121,7 +124,27 @@ func (b requestBody) request() (Request, error) {
 		}
 		r.OnLost = *b.OnLost
 	}
+	if err := b.trace(&r); err != nil {
+		return r, err
+	}
 	return r, b.times(&r)
+}
+
+func (b requestBody) trace(r *Request) error {
+	for _, f := range []struct {
+		name string
+		from *string
+		to   *string
+	}{{"traceparent", b.Traceparent, &r.Traceparent}, {"tracestate", b.Tracestate, &r.Tracestate}} {
+		if f.from == nil {
+			continue
+		}
+		if *f.from == "" {
+			return Invalid(f.name, "is empty; leave it out for none")
+		}
+		*f.to = *f.from
+	}
+	return nil
 }
 
 func (b requestBody) times(r *Request) (err error) {

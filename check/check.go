@@ -9,6 +9,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -83,6 +84,7 @@ func Run(ctx context.Context, book *daybook.Book, o Options) (Report, error) {
 			}
 		}
 	}
+	noteFound(ctx, book, began.String()+" "+strconv.Itoa(report.Violations))
 	if report.Violations > 0 {
 		return report, nil
 	}
@@ -93,6 +95,18 @@ func Run(ctx context.Context, book *daybook.Book, o Options) (Report, error) {
 		book.Log().Debug("the check isn't noted", "error", err)
 	}
 	return report, nil
+}
+
+// noteFound keeps what a check found, for metrics; another check's may come
+// between.
+func noteFound(ctx context.Context, book *daybook.Book, found string) {
+	was, err := book.Setting(ctx, daybook.SettingFound)
+	if err == nil {
+		_, err = book.SaveSetting(ctx, daybook.SettingFound, was, found)
+	}
+	if err != nil {
+		book.Log().Debug("what the check found isn't noted", "error", err)
+	}
 }
 
 func noInspector(book *daybook.Book) error {

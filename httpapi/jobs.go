@@ -28,6 +28,8 @@ type JobBody struct {
 	MaxFailures    *int            `json:"max_failures,omitempty" minimum:"1" maximum:"10000" doc:"20 without"`
 	OnLost         *daybook.OnLost `json:"on_lost,omitempty" enum:"retry,set_aside" doc:"retry without"`
 	TimeoutSeconds *float64        `json:"timeout_seconds,omitempty" minimum:"0.001" doc:"run limit; 24 h without"`
+	Traceparent    *string         `json:"traceparent,omitempty" doc:"W3C Trace Context; that of the call without"`
+	Tracestate     *string         `json:"tracestate,omitempty" doc:"and what goes with it, at most 512 bytes"`
 }
 
 // Receipts answer a batch.

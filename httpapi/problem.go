@@ -169,6 +169,7 @@ const drainMax = 8 << 20
 
 // refuse answers with a problem.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
+	noted(w, p)
 	if r.Body != nil && r.Header.Get("Expect") == "" { // who expects a word first hasn't sent it
 		_, _ = io.CopyN(io.Discard, r.Body, drainMax)
 	}

@@ -35,6 +35,8 @@ type Options struct {
 	Sensitive []string
 	// Metrics answers /metrics; nil has none.
 	Metrics http.Handler
+	// Observers see every call, in this order.
+	Observers []Observer
 	// Version is this program's, for the description.
 	Version string
 	Log     *slog.Logger // nil is the book's
@@ -107,15 +109,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
+	s.observed(w, r)
+}
+
+// carryOut answers a call whose path has this pattern.
+func (s *Server) carryOut(w http.ResponseWriter, r *http.Request, route string) {
 	defer s.caught(w, r)
 	if p := s.doors.from(r); p != nil {
 		s.refuse(w, r, p)
 		return
 	}
-	// The mux would answer an unclean path with a redirect, and an unknown one in
-	// text.
-	if _, pattern := s.mux.Handler(r); pattern == "" || strings.Contains(r.URL.Path, "//") ||
-		strings.Contains(r.URL.Path+"/", "/./") || strings.Contains(r.URL.Path+"/", "/../") {
+	if route == "" {
 		s.refuse(w, r, problem(daybook.CodeNotFound, "there is nothing at this path; /docs lists what there is"))
 		return
 	}
@@ -132,7 +136,8 @@ func (s *Server) caught(w http.ResponseWriter, r *http.Request) {
 	if fault == http.ErrAbortHandler {
 		panic(fault)
 	}
-	s.log.Error("a call failed by a fault of the server", "method", r.Method, "fault", fmt.Sprintf("%T", fault),
+	s.log.ErrorContext(r.Context(), "a call failed by a fault of the server", "method", r.Method,
+		"fault", fmt.Sprintf("%T", fault),
 		"at", faultPlace())
 	s.refuse(w, r, problemOf(fmt.Errorf("fault"), ""))
 }
@@ -164,7 +169,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, route route) {
 		}
 		p := problemOf(err, "")
 		if p.Status == http.StatusInternalServerError {
-			s.log.Error("a call failed", "call", route.id, "error", sayable(err))
+			s.log.ErrorContext(r.Context(), "a call failed", "call", route.id, "error", sayable(err))
 		}
 		s.refuse(w, r, p)
 		return

@@ -42,6 +42,13 @@ var (
 	cursorParam = param{name: "cursor", kind: "string", about: "go on behind the page that answered this"}
 )
 
+// traceHeaders are those of W3C Trace Context. What breaks the standard is
+// ignored, as that says.
+var traceHeaders = []param{
+	{name: "traceparent", kind: "string", about: "trace that jobs without a traceparent of their own belong to"},
+	{name: "tracestate", kind: "string", about: "and what goes with it"},
+}
+
 func words[T ~string](of []T) []string {
 	out := make([]string, len(of))
 	for i, w := range of {
@@ -70,12 +77,13 @@ func (s *Server) jobRoutes() []route {
 	one.do = func(c *call) (any, error) { return s.enqueue(c) }
 	one.header = []param{{name: keyHeader, kind: "string", about: `request key, "a1" or a1: the same key with the same ` +
 		"queue, kind and args is the same job, until 30 days after its end"}}
+	one.header = append(one.header, traceHeaders...)
 	one.also = []int{http.StatusCreated}
 	many := post(daybook.ScopeEnqueue, "/v1/jobs/batch", "enqueueBatch", "Put many jobs in, all or none", s.enqueueBatch).
 		most(daybook.BatchBytesMax).
 		shows(`[{"queue":"mail","kind":"welcome","args":{"n":1}},{"queue":"mail","kind":"welcome","args":{"n":2}}]`,
 			`{"jobs":[{"id":"`+egID+`","replayed":false},{"id":"0190a2b4-7c1e-7000-8000-000000000002","replayed":false}]}`)
-	many.in = reflect.TypeFor[[]JobBody]()
+	many.in, many.header = reflect.TypeFor[[]JobBody](), traceHeaders
 	return []route{one, many,
 		get("/v1/jobs", "listJobs", "List jobs: waiting ones in the order they run, else the newest first", s.jobs).
 			asks(param{name: "queue", kind: "string", about: "only of this queue"},

@@ -18,6 +18,8 @@ type Options struct {
 	Every time.Duration // pause between passes, ±20 %; 0 is EveryDefault
 	Keep  time.Duration // finished jobs stay this long; 0 is daybook.RetentionDefault
 	Log   *slog.Logger  // nil is the book's
+	// Passed is told of every pass that Run makes here, when it is over; nil is not.
+	Passed func(Report)
 }
 
 // Reconciler repairs one book. Use one per process.
@@ -98,6 +100,9 @@ func (r *Reconciler) turn(ctx context.Context) {
 	}
 	if err == nil {
 		r.healed()
+	}
+	if r.opts.Passed != nil {
+		r.opts.Passed(report)
 	}
 	if report.Repaired() {
 		r.opts.Log.Info("reconciled", "report", report)

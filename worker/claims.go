@@ -201,6 +201,9 @@ func (c *claimer) claim(ctx context.Context, room int) (got int, due bool) {
 // look, whatever that was.
 func (c *claimer) answered(claimed daybook.Claimed) (got int, due bool) {
 	c.again.healed()
+	if c.cfg.Tracer != nil && len(claimed.Jobs) > 0 {
+		c.cfg.Tracer.Claimed(c.call.first, claimed.Jobs)
+	}
 	due = claimed.Full || c.call.repeated // of a repeated call nobody knows
 	got = c.accept(c.call, claimed)
 	if c.polls {

@@ -34,6 +34,7 @@ type Config struct {
 	Reconcile   reconcile.Options
 	Relay       relay.Options // runs where the book's bell is one that other processes hear
 	Log         *slog.Logger  // nil is the book's
+	Tracer      Tracer        // makes spans of claims, attempts and effects; nil makes none
 }
 
 // fill puts the defaults in.

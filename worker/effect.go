@@ -93,6 +93,7 @@ type effect struct {
 	begin    daybook.Begin
 	input    any
 	compared bool
+	said     daybook.Decision // by the ledger, last
 }
 
 // Effect does one outside action of a job through the ledger. ctx is the
@@ -120,6 +121,12 @@ func Effect[T any](ctx context.Context, name string, policy EffectPolicy,
 	for _, o := range options {
 		o(e)
 	}
+	ended := errBroken
+	if tracer := r.engine.cfg.Tracer; tracer != nil {
+		in, end := tracer.Effect(ctx, name, policy.policy)
+		ctx = in
+		defer func() { end(e.said, ended) }()
+	}
 	doc, err := e.do(ctx, func(ctx context.Context, key string) (json.RawMessage, error) {
 		result, err := call(ctx, key)
 		if err != nil {
@@ -134,8 +141,12 @@ func Effect[T any](ctx context.Context, name string, policy EffectPolicy,
 	if err == nil && len(doc) > 0 {
 		err = decode(doc, &result)
 	}
+	ended = err
 	return result, err
 }
+
+// errBroken is what a span is told of a call that panicked.
+var errBroken error = &daybook.Error{Code: daybook.CodeInternal, Text: "the call didn't return"}
 
 // badResult is a result that can't be kept, of a call that happened.
 type badResult struct{ err error }
@@ -183,7 +194,7 @@ func (e *effect) do(ctx context.Context, call outsideCall) (json.RawMessage, err
 		if err != nil {
 			return nil, err
 		}
-		switch begun.Decision {
+		switch e.said = begun.Decision; begun.Decision {
 		case daybook.DecisionDone:
 			return begun.Result, nil
 		case daybook.DecisionCall:

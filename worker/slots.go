@@ -97,12 +97,17 @@ func (e *engine) tellRoom() {
 // handler ends its goroutine nobody hears that, and it is passed on from here.
 func (e *engine) attempt(r *run) (out daybook.Outcome) {
 	returned := false
+	var end func(daybook.Outcome) // of its span
 	defer func() {
 		if returned {
 			return
 		}
 		panicked := recover()
-		if out = r.broken(panicked); panicked == nil {
+		out = r.broken(panicked)
+		if end != nil {
+			end(out)
+		}
+		if panicked == nil {
 			e.over(r)
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -112,7 +117,12 @@ func (e *engine) attempt(r *run) (out daybook.Outcome) {
 	if e.begun(r) {
 		e.book.Reached(daybook.GapStart, r.job.ID)
 		e.book.Reached(daybook.GapPause, r.job.ID)
-		out = r.kind.call(r.ctx, r)
+		var ctx context.Context
+		ctx, end = r.traced()
+		out = r.kind.call(ctx, r)
+		if end != nil {
+			end(out)
+		}
 	} else {
 		out = daybook.Outcome{Kind: daybook.OutcomeReleased}
 	}

@@ -31,7 +31,7 @@ type enqueueFlags struct {
 	runAt, expiresAt             daybook.Time
 	in, timeout                  time.Duration
 	priority, maxFailures        int
-	onLost                       string
+	onLost, traceparent          string
 }
 
 func (a *app) enqueueCommand() *cobra.Command {
@@ -50,7 +50,7 @@ func (a *app) enqueueCommand() *cobra.Command {
 			if other := f.otherThanFrom(cmd); other != "" {
 				return usage("--from takes everything from the lines; leave --%s out", other)
 			}
-			return a.enqueueFrom(cmd.Context(), f.from)
+			return a.enqueueFrom(daybook.WithTrace(cmd.Context(), environTrace()), f.from)
 		}
 		if err := f.defaults(cmd.Flags(), a.flags.kinds[f.kind]); err != nil {
 			return err
@@ -94,6 +94,8 @@ func (f *enqueueFlags) register(fs *pflag.FlagSet) {
 		"what happens when its worker dies: retry or set_aside", string(daybook.LostRetry),
 		string(daybook.LostSetAside))
 	durationVar(fs, &f.timeout, "timeout", daybook.TimeoutDefault, "run limit of one attempt (1ms…365d)")
+	fs.StringVar(&f.traceparent, "traceparent", "",
+		"trace that the job belongs to, after W3C Trace Context (or TRACEPARENT and TRACESTATE; default none)")
 }
 
 // otherThanFrom names a flag of a single request that was given beside --from.
@@ -124,12 +126,18 @@ func (f *enqueueFlags) defaults(fs *pflag.FlagSet, kind map[string]string) error
 func (f *enqueueFlags) request(stdin io.Reader, fs *pflag.FlagSet) (daybook.Request, error) {
 	r := daybook.Request{ID: f.id, Queue: f.queue, Kind: f.kind, Key: f.key, RunAt: f.runAt.Std(), In: f.in,
 		ExpiresAt: f.expiresAt.Std(), Priority: f.priority, MaxFailures: f.maxFailures,
-		OnLost: daybook.OnLost(f.onLost), Timeout: f.timeout}
+		OnLost: daybook.OnLost(f.onLost), Timeout: f.timeout, Traceparent: f.traceparent}
+	if f.traceparent == "" {
+		t := environTrace()
+		r.Traceparent, r.Tracestate = t.Parent, t.State
+	}
 	switch {
 	case fs.Changed("run-at") && fs.Changed("in"):
 		return r, usage("give --run-at or --in, not both")
 	case fs.Changed("args") && fs.Changed("args-file"):
 		return r, usage("give --args or --args-file, not both")
+	case fs.Changed("traceparent") && f.traceparent == "":
+		return r, daybook.Invalid("traceparent", "is empty; leave --traceparent out for none")
 	case fs.Changed("key") && f.key == "":
 		return r, daybook.Invalid("key", "is empty; leave --key out for no key")
 	case f.maxFailures < 1:
@@ -173,4 +181,16 @@ func (f *enqueueFlags) input(stdin io.Reader, fs *pflag.FlagSet) (json.RawMessag
 		return nil, daybook.Invalid("args", "is empty; wants a JSON document")
 	}
 	return args, nil
+}
+
+// The environment's names for the headers of W3C Trace Context.
+const (
+	envTraceparent = "TRACEPARENT"
+	envTracestate  = "TRACESTATE"
+)
+
+// environTrace is the trace that this process was started in. Like a header, one
+// that breaks the standard is none.
+func environTrace() daybook.Trace {
+	return daybook.ReadTrace(os.Getenv(envTraceparent), os.Getenv(envTracestate))
 }

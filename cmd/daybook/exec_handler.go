@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/worker"
@@ -14,10 +16,10 @@ import (
 
 // execHandler runs the command for each job, and says how the attempt ended.
 func (a *app) execHandler(where []string, text string) worker.Handler {
-	base := append(os.Environ(), where...)
+	base := append(slices.DeleteFunc(os.Environ(), ofTrace), where...)
 	return func(ctx context.Context, job daybook.Job) daybook.Outcome {
 		lines := &lineLog{out: a.stderr, job: job.ID}
-		f := command{text: text, args: job.Args, env: environOf(base, job), stderr: lines}.run(ctx)
+		f := command{text: text, args: job.Args, env: environOf(ctx, base, job), stderr: lines}.run(ctx)
 		lines.flush()
 		return outcomeOf(context.Cause(ctx), job, f)
 	}
@@ -25,8 +27,8 @@ func (a *app) execHandler(where []string, text string) worker.Handler {
 
 // environOf tells the command whose job it works on, so that daybook works
 // inside it.
-func environOf(base []string, job daybook.Job) []string {
-	return append(base[:len(base):len(base)],
+func environOf(ctx context.Context, base []string, job daybook.Job) []string {
+	env := append(base[:len(base):len(base)],
 		envJob+"="+job.ID.String(),
 		envGeneration+"="+strconv.FormatInt(job.Generation, 10),
 		envSession+"="+job.Session.String(),
@@ -35,6 +37,20 @@ func environOf(base []string, job daybook.Job) []string {
 		"DAYBOOK_KIND="+job.Kind,
 		"DAYBOOK_EFFECT_KEY="+daybook.EffectKey(job.ID, "main", 0),
 	)
+	if t := daybook.TraceOf(ctx); !t.IsZero() {
+		env = append(env, envTraceparent+"="+t.Parent)
+		if t.State != "" {
+			env = append(env, envTracestate+"="+t.State)
+		}
+	}
+	return env
+}
+
+// ofTrace finds the variables of the trace that the worker itself was started in:
+// no job belongs to that.
+func ofTrace(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return name == envTraceparent || name == envTracestate
 }
 
 // outcomeOf says what a command's end means for the job. cause is why it was

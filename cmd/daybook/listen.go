@@ -8,10 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/worker"
 )
@@ -23,8 +19,8 @@ const readyMax = 2 * time.Second
 type healthServer struct{ server *http.Server }
 
 // listen serves health and metrics on the address, and logs where.
-func listen(ctx context.Context, address string, db database, book *daybook.Book, w *worker.Worker) (
-	*healthServer, error) {
+func listen(ctx context.Context, address string, db database, m *metrics) (*healthServer, error) {
+	book, w := m.book, m.w
 	listener, err := net.Listen("tcp", address)
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
 		return nil, daybook.Invalid("listen", "there is no host %q; give one of this machine's addresses", e.Name)
@@ -32,14 +28,10 @@ func listen(ctx context.Context, address string, db database, book *daybook.Book
 	if err != nil {
 		return nil, exitError{statusFailed, "can't listen on " + address + ": " + err.Error()}
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newMetrics(book, w))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { healthz(rw, book) })
 	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, r *http.Request) { ready(rw, r, db, book, w) })
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Timeout: 10 * time.Second}))
+	mux.Handle("GET /metrics", m.handler())
 	s := &healthServer{&http.Server{Handler: guarded(mux), ReadHeaderTimeout: 5 * time.Second,
 		WriteTimeout: 30 * time.Second,
 		BaseContext:  func(net.Listener) context.Context { return ctx }}}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/daybookdev/daybook/telemetry"
 )
 
 func main() {
@@ -36,7 +38,8 @@ type app struct {
 	terminal func(stream any) bool
 	now      func() time.Time // the book's clock; nil is the process's
 	flags    globals
-	cache    int // bytes of the book's file to keep in memory; 0 is cacheSmall
+	tracer   *telemetry.Tracer // nil unless spans are wanted
+	cache    int               // bytes of the book's file to keep in memory; 0 is cacheSmall
 }
 
 func (a *app) run(args []string) int {

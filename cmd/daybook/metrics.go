@@ -2,26 +2,36 @@ package main
 
 import (
 	"context"
-	"slices"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/reconcile"
 	"github.com/daybookdev/daybook/worker"
 )
 
-// metrics shows the book's backlog and the worker's own numbers to Prometheus.
-// Counting walks every live job, so one count serves scrapes for a while.
+// metrics shows the book, and this process's part in it, to Prometheus. Counting
+// walks every live job, so one count serves scrapes for a while.
 type metrics struct {
-	book *daybook.Book
-	w    *worker.Worker
+	book    *daybook.Book
+	w       *worker.Worker // nil in a server
+	queues  int            // how many are shown by name
+	waiting func() int     // calls that wait for work; nil in a worker
+	calls   *callMetrics   // nil in a worker
+	passes  passes
 
 	mu      sync.Mutex
 	counted time.Time
-	backlog []daybook.Backlog
+	named   map[string]bool // queues that are shown by name
+	backlog []queueNumbers
 	outbox  time.Duration // age of its oldest row; less than 0 is unknown
+	state   bookState
 	up      bool
 }
 
@@ -30,25 +40,58 @@ const (
 	countMax   = 8 * time.Second
 )
 
-func newMetrics(book *daybook.Book, w *worker.Worker) *metrics { return &metrics{book: book, w: w} }
+// metricsQueuesDefault and Max bound how many queues are shown by name: each is
+// about twenty series.
+const (
+	metricsQueuesDefault = 500
+	metricsQueuesMax     = 10_000
+)
 
-// What is shown, by name.
+func metricsFlag(fs *pflag.FlagSet, most *int) {
+	fs.IntVar(most, "metrics-queues", metricsQueuesDefault,
+		"how many queues /metrics shows by name; the rest is summed as "+otherQueues+" (0…10000)")
+}
+
+func checkMetrics(most int) error {
+	if most < 0 || most > metricsQueuesMax {
+		return daybook.Invalid("metrics-queues", "wants 0…%d, got %d", metricsQueuesMax, most)
+	}
+	return nil
+}
+
+func newMetrics(book *daybook.Book, w *worker.Worker, queues int) *metrics {
+	return &metrics{book: book, w: w, queues: queues, named: map[string]bool{}}
+}
+
+// handler answers /metrics.
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry(), promhttp.HandlerOpts{Timeout: 10 * time.Second})
+}
+
+func (m *metrics) registry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m)
+	if m.calls != nil {
+		registry.MustRegister(m.calls)
+	}
+	return registry
+}
+
+// What this process's worker shows, by name.
 var (
-	descUp       = describe("book_up", "1 while the database answers.")
-	descJobs     = describe("jobs", "Jobs that stand in a queue, by where they stand.", "queue", "state")
-	descOldest   = describe("oldest_eligible_seconds", "Age of the oldest eligible job.", "queue")
-	descPaused   = describe("queue_paused", "1 while the queue takes no claims.", "queue")
-	descRequests = describe("requests_total",
-		"Jobs that came into a queue or left its way, pruned ones included.", "queue", "what")
-	descAttempts = describe("attempts_total", "Claims from a queue.", "queue")
-	descHealthy  = describe("worker_healthy", "1 while this worker's lease holds by its own clock.")
-	descClaims   = describe("worker_claims", "Claims that this worker holds, by where they stand.", "state")
-	descLeaked   = describe("worker_leaked", "Commands that go on though they were told to stop.")
-	descEnds     = describe("worker_attempts_total", "Attempts of this worker that ended, by outcome.",
+	descHealthy = describe("worker_healthy", "1 while this worker's lease holds by its own clock.")
+	descClaims  = describe("worker_claims", "Claims that this worker holds, by where they stand.", "state")
+	descLeaked  = describe("worker_leaked", "Handlers that go on though they were told to stop.")
+	descEnds    = describe("worker_attempts_total", "Attempts of this worker that ended, by outcome.",
 		"outcome")
 	descSessions = describe("worker_sessions_total", "Sessions that this worker started.")
 	descGranted  = describe("worker_claims_total", "Claims that this worker was given.")
+	descWaiting  = describe("http_waiting", "Claim calls that wait for work just now.")
 )
+
+var workerDescs = []*prometheus.Desc{descHealthy, descClaims, descLeaked, descEnds, descSessions, descGranted,
+	descWaiting}
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("daybook_"+name, help, labels, nil)
@@ -56,30 +99,26 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe lists what Collect sends.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range slices.Concat([]*prometheus.Desc{descUp, descJobs, descOldest, descPaused, descRequests,
-		descAttempts, descHealthy, descClaims, descLeaked, descEnds, descSessions, descGranted}, bellDescs) {
-		to <- d
+	for _, list := range [][]*prometheus.Desc{queueDescs, bookDescs, passDescs, workerDescs, bellDescs} {
+		for _, d := range list {
+			to <- d
+		}
 	}
 }
 
 // Collect sends the numbers of now.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
-	backlog, up := m.count()
+	backlog, state, up := m.count()
 	gauge(to, descUp, truth(up))
-	for _, b := range backlog {
-		q := b.Queue
-		for state, n := range map[string]int64{"eligible": b.Eligible, "later": b.Later, "held": b.Held,
-			"running": b.Running, "set_aside": b.SetAside} {
-			gauge(to, descJobs, float64(n), q, state)
-		}
-		for what, n := range map[string]int64{"accepted": b.Accepted, "moved_in": b.MovedIn, "revived": b.Revived,
-			"succeeded": b.Succeeded, "set_aside": b.EverSetAside, "cancelled": b.EverCancelled,
-			"expired": b.EverExpired, "moved_out": b.MovedOut} {
-			counter(to, descRequests, n, q, what)
-		}
-		gauge(to, descOldest, b.Oldest, q)
-		gauge(to, descPaused, truth(b.Paused), q)
-		counter(to, descAttempts, b.Attempts, q)
+	for i := range backlog {
+		backlog[i].collect(to)
+	}
+	if up {
+		state.collect(to)
+	}
+	m.passes.collect(to)
+	if m.waiting != nil {
+		gauge(to, descWaiting, float64(m.waiting()))
 	}
 	m.collectWorker(to)
 }
@@ -107,23 +146,73 @@ func (m *metrics) collectWorker(to chan<- prometheus.Metric) {
 	m.collectBell(to, s)
 }
 
-// count reads the backlog, or remembers it when it was read just now.
-func (m *metrics) count() ([]daybook.Backlog, bool) {
+// count reads the book, or remembers it when it was read just now.
+func (m *metrics) count() ([]queueNumbers, bookState, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.counted.IsZero() && time.Since(m.counted) < countEvery {
-		return m.backlog, m.up
+		return m.backlog, m.state, m.up
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), countMax)
 	defer cancel()
-	_, backlog, err := m.book.Backlog(ctx)
-	m.counted, m.backlog, m.up, m.outbox = time.Now(), backlog, err == nil, -1
-	if err == nil && m.book.Outside() != nil {
+	m.outbox, m.up = -1, false
+	backlog, total, err := m.countQueues(ctx)
+	if err == nil {
+		m.state, err = readState(ctx, m.book)
+		m.state.queues = total
+	}
+	if m.counted = time.Now(); err != nil {
+		m.backlog = nil
+		return nil, bookState{}, false
+	}
+	m.backlog, m.up = backlog, true
+	if m.book.Outside() != nil {
 		if age, err := m.book.OutboxAge(ctx); err == nil {
 			m.outbox = age
 		}
 	}
-	return m.backlog, m.up
+	return m.backlog, m.state, m.up
+}
+
+// passes counts what the reconciler of this process did. Each pass over the book is
+// made by one process, so the sum over all processes is what was done to the book.
+type passes struct {
+	mu    sync.Mutex
+	made  int64
+	total reconcile.Report
+}
+
+// What the reconciler shows, by name.
+var (
+	descPasses  = describe("reconcile_passes_total", "Passes of the reconciler that this process made.")
+	descRepairs = describe("reconcile_repairs_total", "What the passes of this process did, by sort.", "what")
+)
+
+var passDescs = []*prometheus.Desc{descPasses, descRepairs}
+
+// passed is told of each pass.
+func (p *passes) passed(r reconcile.Report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made++
+	t := &p.total
+	t.Ended += r.Ended
+	t.Lost += r.Lost
+	t.Overdue += r.Overdue
+	t.Expired += r.Expired
+	t.Pruned += r.Pruned
+	t.Rung += r.Rung
+}
+
+func (p *passes) collect(to chan<- prometheus.Metric) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	counter(to, descPasses, p.made)
+	for what, n := range map[string]int{"sessions_ended": p.total.Ended, "claims_lost": p.total.Lost,
+		"claims_overdue": p.total.Overdue, "jobs_expired": p.total.Expired, "jobs_pruned": p.total.Pruned,
+		"queues_rung": p.total.Rung} {
+		counter(to, descRepairs, int64(n), what)
+	}
 }
 
 func gauge(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {

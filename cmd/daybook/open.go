@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/worker"
 )
 
 // bookWork is what a command does with the book and its arguments.
@@ -40,7 +41,7 @@ func (a *app) onDatabase(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	book, err := db.open(ctx, daybook.Options{Bell: bell, Log: a.log()})
+	book, err := db.open(ctx, daybook.Options{Bell: bell, Log: a.log(), Tracer: a.bookTracer()})
 	if err != nil {
 		return errors.Join(err, bell.Close())
 	}
@@ -48,15 +49,17 @@ func (a *app) onDatabase(ctx context.Context,
 	return errors.Join(work(ctx, db, book), book.Close(), bell.Close())
 }
 
-// log is the program's log, on standard error.
+// log is the program's log, on standard error. What is said in a job's name has its
+// fields.
 func (a *app) log() *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(a.flags.logLevel)) // the flag takes only levels that parse
 	options := &slog.HandlerOptions{Level: level}
+	var to slog.Handler = slog.NewTextHandler(a.stderr, options)
 	if a.flags.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(a.stderr, options))
+		to = slog.NewJSONHandler(a.stderr, options)
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, options))
+	return slog.New(worker.NewLogHandler(to, a.workTracer()))
 }
 
 // by is the person behind a change, for the record.

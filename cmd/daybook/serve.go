@@ -15,9 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -39,6 +36,9 @@ type serveFlags struct {
 	key     string
 	// sensitive are the kinds whose documents are hidden.
 	sensitive []string
+	otlp      string
+
+	metricsQueues int
 }
 
 // listenDefault is this machine alone.
@@ -69,8 +69,10 @@ func (a *app) serveCommand() *cobra.Command {
 		}
 		a.cache = sqlite.CacheDefault
 		// Like a worker it has its own way to end by signals.
-		return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
-			return a.serve(ctx, db, book, f)
+		return a.traced(a.base, f.otlp, func() error {
+			return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
+				return a.serve(ctx, db, book, f)
+			})
 		})
 	}
 	return cmd
@@ -89,6 +91,8 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.sensitive, "sensitive", nil,
 		"kind of jobs whose args, results and error texts only tokens with scope sensitive see; repeat it for more\n"+
 			"(or sensitive = true in [kind.NAME] of the configuration; default none)")
+	metricsFlag(fs, &f.metricsQueues)
+	otlpFlag(fs, &f.otlp)
 }
 
 func (f *serveFlags) check(kinds map[string]map[string]string) error {
@@ -113,6 +117,9 @@ func (f *serveFlags) check(kinds map[string]map[string]string) error {
 		return daybook.Invalid("rate", "wants 0…1000000000, got %g", f.rate)
 	case (f.cert == "") != (f.key == ""):
 		return usage("--tls-cert and --tls-key belong together")
+	}
+	if err := checkMetrics(f.metricsQueues); err != nil {
+		return err
 	}
 	return checkAddress(f.listen)
 }
@@ -150,10 +157,13 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	if err := letIn(ctx, book, mine); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	api, err := httpapi.New(book, a.apiOptions(db, book, f, mine))
+	m := newMetrics(book, nil, f.metricsQueues)
+	m.calls = newCallMetrics()
+	api, err := httpapi.New(book, a.apiOptions(db, m, f, mine))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	m.waiting = api.Waiting
 	scheme := "http"
 	if secure != nil {
 		scheme, listener = "https", tls.NewListener(listener, secure)
@@ -166,7 +176,7 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	var running sync.WaitGroup
 	running.Go(func() { watch(loops, db, book) })
 	if !f.noLoops {
-		a.runLoops(loops, &running, book)
+		a.runLoops(loops, &running, m)
 	}
 	defer running.Wait() // the book is closed behind it
 	defer stopLoops()
@@ -213,13 +223,15 @@ func letIn(ctx context.Context, book *daybook.Book, mine bool) error {
 	return err
 }
 
-func (a *app) apiOptions(db database, book *daybook.Book, f serveFlags, mine bool) httpapi.Options {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newMetrics(book, nil))
+func (a *app) apiOptions(db database, m *metrics, f serveFlags, mine bool) httpapi.Options {
+	book := m.book
+	observers := []httpapi.Observer{m.calls}
+	if a.tracer != nil {
+		observers = append(observers, a.tracer)
+	}
 	return httpapi.Options{Loopback: mine, Rate: f.rate, Sensitive: f.sensitive, Version: versionOf().Version,
-		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{Timeout: 10 * time.Second}),
-		Bell:    func() string { return hearing(book) },
+		Metrics: m.handler(), Observers: observers,
+		Bell: func() string { return hearing(book) },
 		Ready: func(ctx context.Context) error {
 			state, err := db.state(ctx, book)
 			if err == nil && !state.serves {
@@ -233,7 +245,8 @@ func (a *app) apiOptions(db database, book *daybook.Book, f serveFlags, mine boo
 }
 
 // runLoops runs what keeps the book in order beside the server.
-func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, book *daybook.Book) {
+func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, m *metrics) {
+	book := m.book
 	run := func(name string, loop func(context.Context) error) {
 		running.Go(func() {
 			if err := loop(ctx); err != nil {
@@ -241,7 +254,7 @@ func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, book *daybo
 			}
 		})
 	}
-	run("reconcile", reconcile.New(book, reconcile.Options{}).Run)
+	run("reconcile", reconcile.New(book, reconcile.Options{Passed: m.passes.passed}).Run)
 	if book.Outside() != nil {
 		run("relay", relay.New(book, relay.Options{}).Run)
 	}

@@ -29,7 +29,8 @@ type workFlags struct {
 	lease, timeout time.Duration
 	grace, poll    time.Duration
 	drain, noLoops bool
-	listen         string
+	listen, otlp   string
+	metricsQueues  int
 	hook           hookFlags
 }
 
@@ -64,16 +65,18 @@ func (a *app) workCommand() *cobra.Command {
 			return err
 		}
 		// A worker has its own way to end by signals.
-		if a.flags.server != "" {
-			return a.workForServer(a.base, f, config)
-		}
-		a.cache = sqlite.CacheDefault
-		return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
-			place, err := a.workshopAt(db, book)
-			if err != nil {
-				return err
+		return a.traced(a.base, f.otlp, func() error {
+			if a.flags.server != "" {
+				return a.workForServer(a.base, f, config)
 			}
-			return a.work(ctx, place, f, config)
+			a.cache = sqlite.CacheDefault
+			return a.onDatabase(a.base, func(ctx context.Context, db database, book *daybook.Book) error {
+				place, err := a.workshopAt(db, book, f)
+				if err != nil {
+					return err
+				}
+				return a.work(ctx, place, f, config)
+			})
 		})
 	}
 	return cmd
@@ -99,6 +102,8 @@ func (f *workFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noLoops, "no-loops", false, "leave the reconciler and the relay to other processes (default false)")
 	fs.StringVar(&f.listen, "listen", "",
 		"address for /healthz, /readyz and /metrics, like 127.0.0.1:7374 (default none)")
+	metricsFlag(fs, &f.metricsQueues)
+	otlpFlag(fs, &f.otlp)
 }
 
 // posts reports whether jobs are posted: to a URL of --http, or to those of kinds
@@ -140,9 +145,11 @@ func (f *workFlags) check(fs *pflag.FlagSet, kinds map[string]map[string]string)
 		}
 	}
 	if posts {
-		return f.hook.check(fs, f.lease)
+		if err := f.hook.check(fs, f.lease); err != nil {
+			return err
+		}
 	}
-	return nil
+	return checkMetrics(f.metricsQueues)
 }
 
 // config is the worker's configuration. The worker checks the rest.
@@ -175,15 +182,19 @@ type workshop struct {
 	book    worker.Book
 	environ []string // tells commands where the book is
 	watch   func(ctx context.Context)
+	watched func(c *worker.Config) // has the loops' passes counted; nil where there are none
 	listen  func(ctx context.Context, address string, w *worker.Worker) (*healthServer, error)
 }
 
-func (a *app) workshopAt(db database, book *daybook.Book) (workshop, error) {
+func (a *app) workshopAt(db database, book *daybook.Book, f workFlags) (workshop, error) {
 	where, err := db.environ()
+	m := newMetrics(book, nil, f.metricsQueues)
 	return workshop{book: book, environ: append(where, environment["server"]+"="),
-		watch: func(ctx context.Context) { watch(ctx, db, book) },
+		watch:   func(ctx context.Context) { watch(ctx, db, book) },
+		watched: func(c *worker.Config) { c.Reconcile.Passed = m.passes.passed },
 		listen: func(ctx context.Context, address string, w *worker.Worker) (*healthServer, error) {
-			return listen(ctx, address, db, book, w)
+			m.w = w
+			return listen(ctx, address, db, m)
 		}}, err
 }
 
@@ -206,6 +217,9 @@ func (a *app) workForServer(ctx context.Context, f workFlags, config worker.Conf
 
 // work runs the worker until it is drained or told to stop.
 func (a *app) work(ctx context.Context, at workshop, f workFlags, config worker.Config) error {
+	if config.Tracer = a.workTracer(); at.watched != nil {
+		at.watched(&config)
+	}
 	w := worker.New(at.book, config)
 	if err := a.register(w, at.environ, f); err != nil {
 		return err

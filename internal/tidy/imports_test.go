@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"worker/webhook":  {"root"},
 	"httpapi":         {"root"},
 	"client":          {"root"},
+	"telemetry":       {"root"},
 	"store/sqlite":    {"root", "bell/local"},    // its default bell
 	"store/postgres":  {"root", "bell/postgres"}, // its default bell
 	"store/storetest": {"root", "check", "reconcile", "relay"},

@@ -33,17 +33,17 @@ func (t *tx) insert(jobs []daybook.NewJob) error {
 }
 
 const insertOneJob = `SELECT daybook.insert_one($1::bigint, $2::text, $3::uuid, $4::text, $5::text, $6::int,
-	$7::bigint, $8::bigint, $9::bigint, $10::int, $11::boolean, $12::bigint, $13::text)`
+	$7::bigint, $8::bigint, $9::bigint, $10::int, $11::boolean, $12::bigint, $13::text, $14::text)`
 
 // insertKnown does what insert_one does, for a queue that is there: where it
 // isn't, its number is NULL, which no job may have. The call of the function takes
 // the server nearly twice as long.
 const insertKnown = `WITH t AS MATERIALIZED (SELECT coalesce($1::bigint, daybook.clock()) AS at),
 	j AS (INSERT INTO daybook.job AS j (enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures,
-			set_aside_lost, timeout, key)
+			set_aside_lost, timeout, key, trace)
 		SELECT t.at, $3::uuid, (SELECT q.n FROM daybook.queue q WHERE q.name = $2::text), $6::int, $4::text, $5::text,
 			nullif(greatest(t.at, $7::bigint, least(t.at + coalesce($8::bigint, 0), 253402300799999999)), t.at),
-			$9::bigint, $10::int, CASE WHEN $11::boolean THEN true END, $12::bigint, $13::text FROM t
+			$9::bigint, $10::int, CASE WHEN $11::boolean THEN true END, $12::bigint, $13::text, $14::text FROM t
 		RETURNING j.seq, j.queue, j.rank, j.kind, j.expires_at, j.enqueued_at,
 			coalesce(j.run_at, j.enqueued_at) AS run_at),
 	r AS (INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, expires_at)
@@ -67,12 +67,12 @@ func (t *tx) insertOne(n *daybook.NewJob) {
 	t.met = append(t.met, j.Queue)
 	t.later(anyCount, "", query, t.nowOrNull(), j.Queue, j.ID.String(), j.Kind, string(j.Args), rank(j.Priority),
 		null(j.RunAt), nullInt(n.In.Microseconds()), null(j.ExpiresAt), most, nullTrue(j.OnLost == daybook.LostSetAside),
-		timeout, nullText(j.Key))
+		timeout, nullText(j.Key), nullText(j.Trace().Column()))
 }
 
 const insertJobs = `SELECT daybook.insert_jobs($1::bigint, $2::text[], $3::int[], $4::uuid[], $5::text[],
 	$6::text[], $7::int[], $8::bigint[], $9::bigint[], $10::bigint[], $11::int[], $12::boolean[], $13::bigint[],
-	$14::text[])`
+	$14::text[], $15::text[])`
 
 func (t *tx) insertChunk(jobs []daybook.NewJob) {
 	queues, which := queuesOf(jobs)
@@ -91,7 +91,7 @@ func (t *tx) insertChunk(jobs []daybook.NewJob) {
 		}), asideOf(jobs),
 		numbers(jobs, func(n *daybook.NewJob) (int64, bool) {
 			return n.Job.Timeout.Microseconds(), n.Job.Timeout != daybook.TimeoutDefault
-		}), keysOf(jobs))
+		}), keysOf(jobs), tracesOf(jobs))
 }
 
 // queuesOf are the names of the jobs' queues and, unless there is only one,
@@ -173,6 +173,24 @@ func keysOf(jobs []daybook.NewJob) any {
 	return list
 }
 
+func tracesOf(jobs []daybook.NewJob) any {
+	var list []*string
+	for i := range jobs {
+		if jobs[i].Job.Traceparent == "" {
+			continue
+		}
+		if list == nil {
+			list = make([]*string, len(jobs))
+		}
+		trace := jobs[i].Job.Trace().Column()
+		list[i] = &trace
+	}
+	if list == nil {
+		return nil
+	}
+	return list
+}
+
 // copier is a sender that can COPY as well.
 type copier interface {
 	copyFrom(ctx context.Context, query string, rows *copyRows) error
@@ -187,7 +205,7 @@ func (l *line) copyFrom(ctx context.Context, query string, rows *copyRows) error
 
 const (
 	copyJobs = `COPY daybook.job (seq, enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures,
-		set_aside_lost, timeout, key) FROM STDIN (FORMAT binary)`
+		set_aside_lost, timeout, key, trace) FROM STDIN (FORMAT binary)`
 	copyReady = "COPY daybook.ready (run_at, seq, lane, rank, kind, expires_at) FROM STDIN (FORMAT binary)"
 )
 
@@ -230,7 +248,7 @@ func (t *tx) copyJobs(to copier, jobs []daybook.NewJob) error {
 var accepted = daybook.Change{Move: daybook.MoveEnqueue, Now: daybook.Job{State: daybook.Waiting}}.Delta()
 
 func jobRow(b copyRow, j *daybook.Job, lane int64) copyRow {
-	b = b.begin(13).int8(j.Ref).int8(int64(j.EnqueuedAt)).bytes(j.ID[:]).int4(lane).int2(rank(j.Priority))
+	b = b.begin(14).int8(j.Ref).int8(int64(j.EnqueuedAt)).bytes(j.ID[:]).int4(lane).int2(rank(j.Priority))
 	b = b.bytes([]byte(j.Kind)).bytes(j.Args).unless(j.RunAt == j.EnqueuedAt, int64(j.RunAt))
 	b = b.unless(j.ExpiresAt == 0, int64(j.ExpiresAt))
 	if j.MaxFailures == daybook.MaxFailuresDefault {
@@ -244,10 +262,7 @@ func jobRow(b copyRow, j *daybook.Job, lane int64) copyRow {
 		b = b.null()
 	}
 	b = b.unless(j.Timeout == daybook.TimeoutDefault, j.Timeout.Microseconds())
-	if j.Key == "" {
-		return b.null()
-	}
-	return b.bytes([]byte(j.Key))
+	return b.text(j.Key).text(j.Trace().Column())
 }
 
 // nextSeqs takes numbers from the jobs' sequence, whose name it looks up once.

@@ -11,7 +11,7 @@ import (
 )
 
 const claimJobs = `SELECT seq, id, queue, rank, kind, args, generation, enqueued_at, run_at, expires_at, max_failures,
-	set_aside_lost, timeout, key, failures, crashes, first_claimed_at, origin, effects, header
+	set_aside_lost, timeout, key, failures, crashes, first_claimed_at, origin, effects, header, trace
 	FROM daybook.claim_jobs($1::uuid, $2::uuid, $3::bigint, $4::text[], $5::text[], $6::int, $7::boolean,
 	$8::bigint, $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::boolean)`
 
@@ -121,7 +121,7 @@ func (t *tx) askFor(c claiming, m hints) (a answer, err error) {
 			return err
 		}
 		at := places[row.num(2)]
-		j, err := a.head.job(row, c.queues[at], c.session)
+		j, err := a.head.job(row, 20, c.queues[at], c.session)
 		order = append(order, place{at, len(a.jobs)})
 		a.jobs = append(a.jobs, j)
 		return err
@@ -157,8 +157,9 @@ func (a *answer) sort(order []place, oldest bool) {
 	a.jobs = sorted
 }
 
-// job reads one claimed job, as Job.Claim makes it.
-func (h *header) job(row cells, queue string, session daybook.ID) (daybook.Job, error) {
+// job reads one claimed job, as Job.Claim makes it. Its trace is in a column that
+// depends on the statement.
+func (h *header) job(row cells, trace int, queue string, session daybook.ID) (daybook.Job, error) {
 	j := daybook.Job{Ref: row.num(0), ID: row.id(1), Queue: queue, Priority: priority(row.num(3)),
 		Kind: h.kind(row.raw[4]), Args: row.json(5), State: daybook.Running, Generation: row.num(6), EnqueuedAt: row.at(7),
 		RunAt: row.at(7), MaxFailures: daybook.MaxFailuresDefault, OnLost: daybook.LostRetry, Timeout: daybook.TimeoutDefault,
@@ -179,6 +180,10 @@ func (h *header) job(row cells, queue string, session daybook.ID) (daybook.Job, 
 	}
 	if !row.null(16) {
 		j.FirstClaimedAt = row.at(16)
+	}
+	if !row.null(trace) {
+		t := daybook.TraceOfColumn(row.text(trace))
+		j.Traceparent, j.Tracestate = t.Parent, t.State
 	}
 	scanEffects(&j, row.text(18))
 	if row.null(17) {

@@ -80,6 +80,14 @@ func (b copyRow) int2(v int64) copyRow {
 	return binary.BigEndian.AppendUint16(b.size(2), uint16(v))
 }
 
+// text appends a text, or NULL for none.
+func (b copyRow) text(s string) copyRow {
+	if s == "" {
+		return b.null()
+	}
+	return append(b.size(len(s)), s...)
+}
+
 // unless appends a bigint, or NULL where it is the default.
 func (b copyRow) unless(isDefault bool, v int64) copyRow {
 	if isDefault {

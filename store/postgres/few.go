@@ -77,7 +77,8 @@ const claimFew = `WITH RECURSIVE s AS MATERIALIZED (
 		j.max_failures, j.set_aside_lost, j.timeout, j.key, j.failures, j.crashes, j.first_claimed_at, j.origin,
 		NULL::text, (SELECT w.name FROM daybook.queue w WHERE w.n = j.queue), s.at, daybook.clock() - s.at, s.n,
 		s.worker, s.lease, s.started_at, coalesce(h.renewed_at, s.renewed_at), coalesce(h.expires_at, s.expires_at),
-		s.marked_at, coalesce(h.renewals, s.renewals), s.starts, s.queues, s.kinds
+		s.marked_at, coalesce(h.renewals, s.renewals), s.starts, s.queues, s.kinds,
+		j.trace
 	FROM p CROSS JOIN s LEFT JOIN h ON true LEFT JOIN o ON true
 	LEFT JOIN LATERAL (SELECT j.* FROM daybook.job j WHERE j.seq = o.seq OFFSET 0) j ON true
 	WHERE p.n = 0 OR h.n IS NOT NULL`
@@ -161,7 +162,7 @@ func (t *tx) claimFew(c claiming) (a answer, err error) {
 			return nil
 		}
 		queue := row.text(19)
-		j, err := a.head.job(row, queue, c.session)
+		j, err := a.head.job(row, 33, queue, c.session)
 		order = append(order, place{places[queue], len(a.jobs)})
 		a.jobs = append(a.jobs, j)
 		return err

@@ -49,7 +49,7 @@ func (h *hot) grow(n int) {
 	h.Helper()
 	h.sql("SELECT daybook.make_queues(ARRAY(SELECT 'q' || i FROM generate_series(1, 21) i))")
 	const one = "SELECT daybook.insert_one(NULL, 'q21', gen_random_uuid(), 'k', '{}', -1, NULL, NULL, NULL, NULL, NULL, " +
-		"NULL, NULL)" // q21 has few
+		"NULL, NULL, NULL)" // q21 has few
 	h.sql(one, one)
 	for _, place := range []string{
 		`INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, suspect) SELECT j.enqueued_at
@@ -169,13 +169,14 @@ func (p *planner) calls(s daybook.Session, full bool) []call {
 	jobs := p.prepare(daybook.Request{}, daybook.Request{Queue: "q7"}, daybook.Request{Priority: 3})
 	list := []any{nil, []string{"q", "q7"}, []int64{1, 2, 1}, idList([]daybook.ID{jobs[0].Job.ID, jobs[1].Job.ID,
 		jobs[2].Job.ID}),
-		[]string{"k", "k", "k"}, []string{"{}", "{}", "{}"}, []int64{-1, -1, -4}, nil, nil, nil, nil, nil, nil, nil}
+		[]string{"k", "k", "k"}, []string{"{}", "{}", "{}"}, []int64{-1, -1, -4}, nil, nil, nil, nil, nil, nil, nil,
+		nil}
 	calls := []call{
 		{name: "enqueue", query: insertJobs, args: list, rows: 10},
 		{name: "enqueue into a known queue", query: insertKnown, args: []any{nil, "q7", daybook.NewID().String(), "k",
-			"{}", int64(-1), nil, nil, nil, nil, nil, nil, nil}, rows: 10},
+			"{}", int64(-1), nil, nil, nil, nil, nil, nil, nil, nil}, rows: 10},
 		{name: "enqueue one", query: insertOneJob, args: []any{nil, "q7", daybook.NewID().String(), "k", "{}", int64(-1),
-			nil, nil, nil, nil, nil, nil, nil}, rows: 10},
+			nil, nil, nil, nil, nil, nil, nil, nil}, rows: 10},
 		claim("claim", "{q1}", nil, false, false),
 		claim("claim of many", "{q1,q2,q3,q4,q5,q6,q7,q8,q9,nobody}", nil, false, false),
 		claim("claim by marks", "{q1}", nil, false, true),

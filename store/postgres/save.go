@@ -152,13 +152,15 @@ func (t *tx) saveArrival(c daybook.Change, queue int64) error {
 	}
 	seq, err := t.one(`INSERT INTO daybook.job (id, queue, kind, rank, state, run_at, max_failures, set_aside_lost,
 		timeout,
-		enqueued_at, expires_at, key, ended_at, reason, held_by, origin, args, failures)
-		VALUES ($1::text::uuid, $2::int, $3::text,
-		$4::smallint, $5::smallint, $6::bigint, $7::int, $8::boolean, $9::bigint, $10::bigint, $11::bigint, $12::text,
-		$13::bigint, $14::text, $15::text, $16::text, $17::text, $18::int) ON CONFLICT DO NOTHING RETURNING seq`,
+		enqueued_at, expires_at, key, ended_at, reason, held_by, origin, args, trace, failures)
+		VALUES ($1::text::uuid, $2::int,
+		$3::text, $4::smallint, $5::smallint, $6::bigint, $7::int, $8::boolean, $9::bigint, $10::bigint, $11::bigint,
+		$12::text, $13::bigint, $14::text, $15::text, $16::text, $17::text, $18::text, $19::int)
+		ON CONFLICT DO NOTHING RETURNING seq`,
 		j.ID.String(), queue, j.Kind, rank(j.Priority), slowCode(j.State), int64(j.RunAt), most,
 		nullTrue(j.OnLost == daybook.LostSetAside), timeout, int64(j.EnqueuedAt), null(j.ExpiresAt), nullText(j.Key),
-		null(j.EndedAt), nullText(j.Reason), nullText(j.HeldBy), string(origin), string(j.Args), nullInt(int64(j.Failures)))
+		null(j.EndedAt), nullText(j.Reason), nullText(j.HeldBy), string(origin), string(j.Args),
+		nullText(j.Trace().Column()), nullInt(int64(j.Failures)))
 	if err != nil {
 		return err
 	}

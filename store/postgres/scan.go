@@ -144,9 +144,9 @@ const jobColumns = `j.seq, j.id, q.name, j.kind, j.rank, j.state, coalesce(j.run
 	o.generation, o.session, o.claimed_at, o.granted, o.started_at, o.cancel_requested_at, s.id, s.worker, s.expires_at,
 	d.generation, d.claimed_at, d.ended_at,
 	(SELECT string_agg(e.name || ' ' || e.state, ',' ORDER BY e.name COLLATE "C") FROM daybook.effect e WHERE e.seq =
-		j.seq)`
+		j.seq), j.trace`
 
-const jobWidth = 34
+const jobWidth = 35
 
 // jobJoins hang what tells where it is on a job j.
 const jobJoins = ` JOIN daybook.queue q ON q.n = j.queue
@@ -201,6 +201,8 @@ func scanJob(row []any) (daybook.Job, error) {
 	}
 	scanPlace(&j, num(row[5]), row[21:33])
 	scanEffects(&j, text(row[33]))
+	t := daybook.TraceOfColumn(text(row[34]))
+	j.Traceparent, j.Tracestate = t.Parent, t.State
 	return j, nil
 }
 

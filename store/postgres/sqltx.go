@@ -49,6 +49,7 @@ func (in In) enqueue(ctx context.Context, to sender, requests []daybook.Request)
 	if err != nil || len(jobs) == 0 {
 		return nil, err
 	}
+	daybook.FillTrace(ctx, jobs)
 	// A savepoint keeps the caller's transaction usable after a refusal.
 	u := &unit{ctx: ctx, schema: schema(in), sender: to,
 		before: []statement{{query: "SAVEPOINT daybook_enqueue", want: anyCount}}}

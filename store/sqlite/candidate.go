@@ -9,11 +9,12 @@ import (
 )
 
 // candidateColumns are what most waiting jobs are made of. Reading a column
-// through the driver costs as much as finding a row, so they are few: names and
-// args come as one, the terms of retrying as one, and enqueued_at only when it
+// through the driver costs as much as finding a row, so they are few: names, traces
+// and args come as one, the terms of retrying as one, and enqueued_at only when it
 // isn't run_at. Jobs that have more to them (attempts, an expiry, an origin)
 // have no terms and are loaded in full.
-const candidateColumns = `j.seq, j.id, CAST(j.kind || ' ' || j.args AS BLOB), j.run_at,
+const candidateColumns = `j.seq, j.id, CAST(j.kind ||
+	CASE WHEN j.trace IS NULL THEN ' ' ELSE char(9) || j.trace || char(9) END || j.args AS BLOB), j.run_at,
 	CASE WHEN j.enqueued_at <> j.run_at THEN j.enqueued_at END, j.key,
 	CASE WHEN j.generation = 0 AND j.first_claimed_at IS NULL AND j.expires_at IS NULL AND j.origin IS NULL
 		AND j.failures = 0 AND j.crashes = 0 THEN (j.timeout << 15) | (j.max_failures << 1) | (j.set_aside_lost <> 0) END`
@@ -44,11 +45,11 @@ func (k *claiming) candidates(query string, args []driver.Value, priority, most 
 			j.EnqueuedAt = at(row[4])
 		}
 		j.Timeout, j.MaxFailures, j.OnLost = terms(num(row[6]))
-		named, args, _ := bytes.Cut(row[2].([]byte), []byte(" ")) // no name has a space
+		named, args, trace := named(row[2].([]byte))
 		if string(named) != kind {
 			kind = string(named)
 		}
-		j.Kind, j.Args = kind, args
+		j.Kind, j.Args, j.Traceparent, j.Tracestate = kind, args, trace.Parent, trace.State
 		jobs = append(jobs, j)
 		return nil
 	})
@@ -56,6 +57,18 @@ func (k *claiming) candidates(query string, args []driver.Value, priority, most 
 		err = k.loadMore(jobs, more)
 	}
 	return jobs, err
+}
+
+// named takes apart what candidateColumns puts together: no name has a space or a
+// tab, and no trace a tab.
+func named(all []byte) (kind, args []byte, trace daybook.Trace) {
+	end := bytes.IndexAny(all, " \t")
+	kind, args = all[:end], all[end+1:]
+	if all[end] == '\t' {
+		column, rest, _ := bytes.Cut(args, []byte("\t"))
+		args, trace = rest, daybook.TraceOfColumn(string(column))
+	}
+	return kind, args, trace
 }
 
 // terms takes apart what candidateColumns puts together: a run limit of up to

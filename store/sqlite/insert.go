@@ -10,14 +10,15 @@ import (
 // and not once a row: binding a value costs as much as storing it.
 type alike struct {
 	queue, rank, runAt, maxFailures, setAside, timeout, enqueuedAt int64
+	trace                                                          string
 }
 
 // insertJobs are the statements for so many jobs that are alike. Parameters
 // have no numbers: the driver looks a numbered one up by walking all of them.
 var insertJobs = texts{head: "WITH v (seq, id, kind, expires_at, key, args) AS (VALUES ", row: "(?, ?, ?, ?, ?, ?)",
-	tail: `) INSERT INTO job (queue, rank, run_at, max_failures, set_aside_lost, timeout, enqueued_at,
+	tail: `) INSERT INTO job (queue, rank, run_at, max_failures, set_aside_lost, timeout, enqueued_at, trace,
 		seq, id, kind, expires_at, key, args)
-		SELECT ?, ?, ?, ?, ?, ?, ?, seq, id, kind, expires_at, key, args FROM v`}.cache()
+		SELECT ?, ?, ?, ?, ?, ?, ?, ?, seq, id, kind, expires_at, key, args FROM v`}.cache()
 
 // lastSeq is the highest number that any job was ever given.
 const lastSeq = "SELECT seq FROM sqlite_sequence WHERE name = 'job'"
@@ -46,7 +47,7 @@ func (t *tx) insert(jobs []daybook.Job) error {
 		}
 		j.Ref = num(last) + int64(i) + 1
 		a := alike{queue, rank(j.Priority), int64(j.RunAt), int64(j.MaxFailures), 0, j.Timeout.Microseconds(),
-			int64(j.EnqueuedAt)}
+			int64(j.EnqueuedAt), j.Trace().Column()}
 		if j.OnLost == daybook.LostSetAside {
 			a.setAside = 1
 		}
@@ -64,13 +65,13 @@ func (t *tx) insert(jobs []daybook.Job) error {
 
 func (t *tx) insertAlike(a alike, jobs []daybook.Job, group []int) error {
 	return inChunks(len(group), func(from, size int) error {
-		args := make([]driver.Value, 0, size*6+7)
+		args := make([]driver.Value, 0, size*6+8)
 		for _, i := range group[from : from+size] {
 			j := &jobs[i]
 			args = append(args, j.Ref, blob(j.ID), j.Kind, null(j.ExpiresAt), nullText(j.Key), string(j.Args))
 		}
 		_, err := t.q.exec(insertJobs[size], append(args, a.queue, a.rank, a.runAt, a.maxFailures, a.setAside, a.timeout,
-			a.enqueuedAt)...)
+			a.enqueuedAt, nullText(a.trace))...)
 		return err
 	})
 }

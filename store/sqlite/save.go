@@ -309,10 +309,12 @@ func (t *tx) saveArrival(c daybook.Change) error {
 	}
 	c.Now.Ref, c.Was.Ref = num(last)+1, num(last)+1
 	n, err := t.q.exec(`INSERT INTO job (seq, id, queue, kind, rank, state, run_at, max_failures, set_aside_lost, timeout,
-		enqueued_at, expires_at, key, ended_at, reason, held_by, origin, args, failures) VALUES (`+marks(19)+`) ON CONFLICT DO NOTHING`,
+		enqueued_at, expires_at, key, ended_at, reason, held_by, origin, trace, args,
+		failures) VALUES (`+marks(20)+`) ON CONFLICT DO NOTHING`,
 		c.Now.Ref, blob(j.ID), queue, j.Kind, rank(j.Priority), slowCode(j.State), int64(j.RunAt), int64(j.MaxFailures),
 		flag(j.OnLost == daybook.LostSetAside), j.Timeout.Microseconds(), int64(j.EnqueuedAt), null(j.ExpiresAt), nullText(j.Key),
-		null(j.EndedAt), nullText(j.Reason), nullText(j.HeldBy), string(origin), string(j.Args), int64(j.Failures))
+		null(j.EndedAt), nullText(j.Reason), nullText(j.HeldBy), string(origin), nullText(j.Trace().Column()),
+		string(j.Args), int64(j.Failures))
 	if err == nil {
 		err = sure(n, 1, "new origins")
 	}

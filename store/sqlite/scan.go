@@ -13,12 +13,12 @@ import (
 // scanJob.
 const jobColumns = `j.seq, j.id, j.queue, j.kind, j.rank, j.state, j.run_at, j.max_failures, j.set_aside_lost, j.timeout,
 	j.enqueued_at, j.expires_at, j.key, j.generation, j.failures, j.crashes, j.first_claimed_at, j.ended_at, j.reason,
-	j.held_by, j.origin, (SELECT count(*) FROM effect e WHERE e.seq = j.seq)`
+	j.held_by, j.origin, (SELECT count(*) FROM effect e WHERE e.seq = j.seq), j.trace`
 
 // ownedColumns follow jobColumns where a job may be owned.
 const ownedColumns = `o.generation, o.session, o.claimed_at, o.granted, o.started_at, o.cancel_requested_at`
 
-const jobWidth = 22
+const jobWidth = 23
 
 // slow codes of job.state; 0 is told by ready, owned and ended.
 var slowStates = []daybook.State{"", daybook.Waiting, daybook.Running, daybook.Succeeded, daybook.SetAside,
@@ -57,6 +57,8 @@ func (v *view) scanJob(row []driver.Value) (daybook.Job, error) {
 	if num(row[8]) != 0 {
 		j.OnLost = daybook.LostSetAside
 	}
+	t := daybook.TraceOfColumn(text(row[22]))
+	j.Traceparent, j.Tracestate = t.Parent, t.State
 	if row[20] != nil {
 		j.Origin = &daybook.Origin{}
 		if err := json.Unmarshal(raw(row[20]), j.Origin); err != nil {

@@ -44,6 +44,7 @@ CREATE TABLE job (
     held_by          TEXT,
     origin           TEXT,                         -- JSON
     result           TEXT,                         -- of a success that a person settled
+    trace            TEXT,                         -- W3C Trace Context: traceparent, then a space and tracestate
     args             TEXT NOT NULL
 );
 CREATE INDEX job_slow   ON job (state, seq) WHERE state <> 0;

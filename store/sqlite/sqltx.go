@@ -22,6 +22,7 @@ func EnqueueSQL(ctx context.Context, tx *sql.Tx, requests ...daybook.Request) ([
 	if err != nil || len(jobs) == 0 {
 		return nil, err
 	}
+	daybook.FillTrace(ctx, jobs)
 	s := &Store{now: time.Now, names: newNames(), refs: newRefs()}
 	q := sqlTx{ctx, tx}
 	if _, err := q.exec("SAVEPOINT daybook_enqueue"); err != nil {

@@ -23,6 +23,7 @@ func runContract(t *testing.T, open opener) {
 		{"Lock takes its locks in one order", lockOrder},
 	})
 	each(t, open, contractOfJobs)
+	each(t, open, contractOfTraces)
 	each(t, open, contractOfSave)
 	each(t, open, contractOfComplete)
 	each(t, open, contractOfRows)

@@ -50,7 +50,8 @@ CREATE TABLE daybook.job (
     reason           text,
     held_by          text,
     origin           text,                       -- JSON
-    result           text                        -- of a success that a person settled
+    result           text,                       -- of a success that a person settled
+    trace            text                        -- W3C Trace Context: traceparent, then a space and tracestate
 );
 CREATE UNIQUE INDEX job_id     ON daybook.job (id);
 CREATE INDEX        job_slow   ON daybook.job (state, seq) WHERE state <> 0;

@@ -38,6 +38,49 @@ BEGIN
     run_limit := nullif(run_limit, day);
 END $$;
 
+-- Holds a trace context to the standard, like CheckTrace of the domain, and answers
+-- what to keep of it.
+CREATE OR REPLACE FUNCTION daybook.check_trace(traceparent text, tracestate text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE
+AS $$
+DECLARE
+    parent  text := nullif(traceparent, '');
+    state   text := nullif(tracestate, '');
+    kept    text;
+    keys    text[] := '{}';
+    member  text;
+BEGIN
+    IF parent IS NULL AND state IS NOT NULL THEN
+        RAISE EXCEPTION 'tracestate: wants a traceparent beside it' USING ERRCODE = 'OB004';
+    ELSIF parent IS NULL THEN
+        RETURN NULL;
+    ELSIF octet_length(parent) > 512 OR parent !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$'
+        OR left(parent, 2) = 'ff' OR left(parent, 2) = '00' AND length(parent) > 55
+        OR substr(parent, 4, 32) = repeat('0', 32) OR substr(parent, 37, 16) = repeat('0', 16) THEN
+        RAISE EXCEPTION 'traceparent: wants 00-TRACE-SPAN-FLAGS in lower case hexadecimal (W3C Trace Context), got %',
+            daybook.shown(parent) USING ERRCODE = 'OB004';
+    ELSIF octet_length(state) > 512 THEN
+        RAISE EXCEPTION 'tracestate: at most 512 bytes, got %', octet_length(state) USING ERRCODE = 'OB004';
+    ELSIF left(parent, 2) <> '00' THEN -- sampled is all that is known of a later version's flags
+        parent := '00' || substr(parent, 3, 50)
+            || CASE WHEN substr(parent, 55, 1) ~ '[13579bdf]' THEN '-01' ELSE '-00' END;
+    END IF;
+    FOREACH member IN ARRAY string_to_array(coalesce(state, ''), ',') LOOP
+        member := btrim(member, E' \t');
+        CONTINUE WHEN member = '';
+        IF member !~ ('^([a-z][-a-z0-9_*/]{0,255}|[a-z0-9][-a-z0-9_*/]{0,240}@[a-z][-a-z0-9_*/]{0,13})='
+                || '[ -+.-<>-~-]+$')
+            OR length(split_part(member, '=', 2)) > 256
+            OR split_part(member, '=', 1) = ANY (keys) OR cardinality(keys) = 32 THEN
+            RAISE EXCEPTION 'tracestate: wants key=value pairs with commas between (W3C Trace Context), got %',
+                daybook.shown(state) USING ERRCODE = 'OB004';
+        END IF;
+        keys := keys || split_part(member, '=', 1);
+        kept := concat_ws(',', kept, member);
+    END LOOP;
+    RETURN concat_ws(' ', parent, kept);
+END $$;
+
 -- Binds a request key to a job: NULL when it does, else the job that the key
 -- belongs to already. It waits for a rival that has the same key under way, and
 -- reads in a later statement, which sees what that one committed.
@@ -87,7 +130,7 @@ END $$;
 -- Takes one request: see enqueue.
 CREATE OR REPLACE FUNCTION daybook.accept_job(p_queue text, p_kind text, p_args json, p_key text, p_id uuid,
     p_run_at timestamptz, p_run_in interval, p_expires_at timestamptz, p_priority int, p_max_failures int,
-    p_on_lost text, p_timeout interval,
+    p_on_lost text, p_timeout interval, p_traceparent text, p_tracestate text,
     OUT job uuid, OUT replayed boolean) LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -97,10 +140,12 @@ DECLARE
     now_at      bigint := daybook.clock();
     fresh       uuid := coalesce(p_id, daybook.new_id());
     fingerprint bytea;
+    trace       text;
     r           record;
 BEGIN
     r := daybook.check_request(p_queue, p_kind, args, key, p_id, p_run_at, p_run_in, p_expires_at, p_priority,
         p_max_failures, p_on_lost, p_timeout);
+    trace := daybook.check_trace(p_traceparent, p_tracestate);
     IF key IS NOT NULL OR p_id IS NOT NULL THEN
         fingerprint := daybook.fingerprint(p_queue, p_kind, doc);
     ELSE
@@ -120,7 +165,7 @@ BEGIN
         END IF;
         replayed := NOT daybook.insert_job(now_at, p_queue, fresh, p_kind, args, ~coalesce(p_priority, 0), r.due,
             r.delay, r.expiry, nullif(nullif(p_max_failures, 0), 20), nullif(p_on_lost = 'set_aside', false),
-            r.run_limit, key, p_id IS NOT NULL);
+            r.run_limit, key, trace, p_id IS NOT NULL);
         EXIT WHEN NOT replayed;
     END LOOP;
     IF replayed THEN -- a snapshot that can't see the rival's job
@@ -132,17 +177,18 @@ END $$;
 -- only a chosen id can meet.
 CREATE OR REPLACE FUNCTION daybook.insert_job(now_at bigint, queue text, id uuid, kind text, args text, rank int,
     due bigint, delay bigint, expiry bigint, max_failures int, aside boolean, run_limit bigint, key text,
-    chosen boolean) RETURNS boolean LANGUAGE plpgsql
+    trace text, chosen boolean) RETURNS boolean LANGUAGE plpgsql
 AS $$
 BEGIN
     IF NOT chosen THEN
         PERFORM daybook.insert_jobs(now_at, ARRAY[queue], NULL, ARRAY[id], ARRAY[kind], ARRAY[args], ARRAY[rank],
-            ARRAY[due], ARRAY[delay], ARRAY[expiry], ARRAY[max_failures], ARRAY[aside], ARRAY[run_limit], ARRAY[key]);
+            ARRAY[due], ARRAY[delay], ARRAY[expiry], ARRAY[max_failures], ARRAY[aside], ARRAY[run_limit], ARRAY[key],
+            ARRAY[trace]);
         RETURN true;
     END IF;
     BEGIN
         RETURN daybook.insert_job(now_at, queue, id, kind, args, rank, due, delay, expiry, max_failures, aside,
-            run_limit, key, false);
+            run_limit, key, trace, false);
     EXCEPTION WHEN unique_violation THEN
         RETURN false;
     END;
@@ -155,11 +201,14 @@ END $$;
 --
 -- run_at is not before, run_in not before now plus this, expires_at never
 -- started after this; the highest priority goes first; timeout is the run limit
--- of one attempt. NULL is the default of each. No bell rings: workers find the
+-- of one attempt; traceparent and tracestate say to which trace the job belongs (W3C
+-- Trace Context). NULL is the default of each. No bell rings: workers find the
 -- job by their poll.
 CREATE OR REPLACE FUNCTION daybook.enqueue(queue text, kind text, args json, key text DEFAULT NULL,
     id uuid DEFAULT NULL, run_at timestamptz DEFAULT NULL, run_in interval DEFAULT NULL,
     expires_at timestamptz DEFAULT NULL, priority int DEFAULT 0, max_failures int DEFAULT NULL,
-    on_lost text DEFAULT NULL, timeout interval DEFAULT NULL)
+    on_lost text DEFAULT NULL, timeout interval DEFAULT NULL, traceparent text DEFAULT NULL,
+    tracestate text DEFAULT NULL)
     RETURNS TABLE (id uuid, replayed boolean) LANGUAGE sql
-AS $$ SELECT a.job, a.replayed FROM daybook.accept_job($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) a $$;
+AS $$ SELECT a.job, a.replayed FROM daybook.accept_job($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+    $13, $14) a $$;

@@ -27,7 +27,8 @@ SELECT j.id, q.name AS queue, j.kind, j.args::json AS args,
     daybook.instant(o.cancel_requested_at) AS cancel_requested_at,
     daybook.instant(j.enqueued_at) AS enqueued_at,
     daybook.instant(coalesce(o.claimed_at, d.claimed_at)) AS claimed_at,
-    daybook.instant(coalesce(d.ended_at, j.ended_at)) AS ended_at
+    daybook.instant(coalesce(d.ended_at, j.ended_at)) AS ended_at,
+    left(j.trace, 55) AS traceparent, nullif(substr(j.trace, 57), '') AS tracestate
 FROM daybook.job j
 JOIN daybook.queue q ON q.n = j.queue
 LEFT JOIN daybook.owned o ON o.id = j.id
