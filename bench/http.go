@@ -113,6 +113,20 @@ type bookHTTP struct {
 	*bookPG
 	url     string
 	clients int
+
+	mu     sync.Mutex
+	server *served
+}
+
+// close ends the server, whose worker may still run: a peer ends when its step is
+// done.
+func (b *bookHTTP) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.server != nil {
+		b.server.stop()
+		b.server = nil
+	}
 }
 
 // openBookHTTP makes a worker of so many clients.
@@ -122,7 +136,7 @@ func openBookHTTP(clients int) func(ctx context.Context, url string) (peer, erro
 		if err != nil {
 			return nil, err
 		}
-		return &bookHTTP{p.(*bookPG), url, clients}, nil
+		return &bookHTTP{bookPG: p.(*bookPG), url: url, clients: clients}, nil
 	}
 }
 
@@ -131,7 +145,10 @@ func (b *bookHTTP) run(ctx context.Context, handle func(args []byte)) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	b.mu.Lock()
+	b.server = s
+	b.mu.Unlock()
+	defer b.close()
 	client := newHTTPClient(b.clients)
 	errs := make([]error, b.clients)
 	var all sync.WaitGroup

@@ -105,6 +105,9 @@ func (o order) asPeer(ctx context.Context, system string) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
+	if c, ok := p.(interface{ close() }); ok {
+		defer c.close()
+	}
 	return o.carryOut(ctx, p)
 }
 
