@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -184,7 +186,7 @@ func (a *app) hooks(w *worker.Worker, f hookFlags) (add func(kind string, o work
 }
 
 // headersOf are what the endpoint is told beside the body.
-func headersOf(job daybook.Job, e endpoint, key string) http.Header {
+func headersOf(ctx context.Context, job daybook.Job, e endpoint, key string) http.Header {
 	h := http.Header{}
 	h.Set("Content-Type", "application/json")
 	h.Set("User-Agent", "daybook/"+versionOf().Version)
@@ -196,6 +198,12 @@ func headersOf(job daybook.Job, e endpoint, key string) http.Header {
 	h.Set("Idempotency-Key", key)
 	if e.login != "" {
 		h.Set("Authorization", e.login)
+	}
+	if t := cmp.Or(daybook.TraceOf(ctx), job.Trace()); !t.IsZero() {
+		h.Set("traceparent", t.Parent)
+		if t.State != "" {
+			h.Set("tracestate", t.State)
+		}
 	}
 	return h
 }

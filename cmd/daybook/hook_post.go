@@ -110,7 +110,7 @@ func (p *poster) send(ctx context.Context, e endpoint, job daybook.Job, key stri
 		return nil, came, err
 	}
 	r.GetBody = nil // see poster: without it nothing is sent again
-	r.Header = headersOf(job, e, key)
+	r.Header = headersOf(ctx, job, e, key)
 	webhook.SetHeaders(r.Header, p.secrets, key, time.Now(), job.Args)
 	answer, err := p.transport.RoundTrip(r)
 	return answer, came, err

@@ -109,7 +109,8 @@ func testHookRequest(t *testing.T, c *cli) {
 		}
 		fmt.Fprint(w, `{"got": 1.0}`)
 	})
-	c.enqueue(1, "--args", args)
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	c.enqueue(1, "--args", args, "--traceparent", trace)
 	s := c.posts(strings.Replace(h.URL, "http://", "http://ada:pa%20ss@", 1)+"/in?token=s3cr3t",
 		"--webhook-secret-file", writeFile(t, "secrets", hookSecret+"\n"+next+"\n"))
 	if j := c.state(1, daybook.Succeeded); string(j.Result) != `{"got":1.0}` {
@@ -122,7 +123,7 @@ func testHookRequest(t *testing.T, c *cli) {
 	r := h.requests()[0]
 	want := map[string]string{"Daybook-Job": id(1), "Daybook-Generation": "1", "Daybook-Attempt": "1",
 		"Daybook-Queue": "mail", "Daybook-Kind": "welcome", "Idempotency-Key": e.Key, "Webhook-Id": e.Key,
-		"Content-Type": "application/json", "Accept-Encoding": ""}
+		"Content-Type": "application/json", "Accept-Encoding": "", "Traceparent": trace}
 	for name, value := range want {
 		if got := r.Header.Get(name); got != value {
 			t.Errorf("%s: got %q, want %q", name, got, value)
