@@ -119,7 +119,8 @@ func (s *Store) Err(doing string, err error) error {
 	word, _, _ := strings.Cut(text, " ")
 	switch {
 	case !isAnswer:
-		return said(daybook.CodeUnavailable, "did not answer while "+doing+"; is it running, and can it be reached from here?")
+		return said(daybook.CodeUnavailable, "did not answer while "+doing+
+			"; is it running, and can it be reached from here?")
 	case word == "OOM" || strings.Contains(text, "OOM command not allowed"):
 		return said(daybook.CodeRefused, "is full (maxmemory), and holding jobs takes memory; give it more, then go on")
 	case word == "NOAUTH" || word == "WRONGPASS":
