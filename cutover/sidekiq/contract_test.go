@@ -18,7 +18,10 @@ import (
 	"github.com/daybookdev/daybook/internal/proxy"
 )
 
-func TestMain(m *testing.M) { sourcetest.Main(m) }
+func TestMain(m *testing.M) {
+	sourcetest.Mover(func() (cutover.Old, error) { return Open(Options{URL: os.Getenv("OLD_URL"), Queue: queue}) })
+	sourcetest.Main(m)
+}
 
 const queue = "mail"
 
