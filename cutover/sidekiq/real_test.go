@@ -111,7 +111,9 @@ func (r *rig) lost(t *testing.T, s *Source, id string) {
 		found, err := s.Find(t.Context(), []string{id})
 		must(t, err)
 		job = found[id]
-		if job.State == daybook.OldOwned {
+		now, err := s.store.Now(t.Context())
+		must(t, err)
+		if job.State == daybook.OldOwned && now.Sub(job.OwnerSeen) < s.Patience()/2 {
 			took, err := s.TakeLost(t.Context(), job)
 			must(t, err)
 			if took {
@@ -138,6 +140,11 @@ func TestRealMove(t *testing.T) {
 			id := r.hang(t, s)
 			first := r.process(t, 4)
 			r.process(t, 3)
+			sourcetest.Until(t, "two processes beside the killed one", func() bool {
+				all, err := s.listening(t.Context())
+				must(t, err)
+				return len(all) == 3
+			})
 			sourcetest.MoveLive(t, sourcetest.Live{
 				Old: s, Env: []string{"OLD_URL=" + r.server.URL()}, Produce: r.produce, RunLog: r.log,
 				During: func(t testing.TB) {
