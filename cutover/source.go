@@ -114,7 +114,8 @@ type Mover interface {
 	// many goes from the last taken to the first: then their order is restored.
 	Return(ctx context.Context, job daybook.OldJob) (bool, error)
 	// Left counts what is left of the queue in the old store, by where it lies,
-	// the held list too; Forget takes away what the cutover itself left there.
+	// the held list too, and without those that are done; Forget takes away what
+	// the cutover itself left there.
 	// While jobs are held, Forget is refused.
 	Left(ctx context.Context) (map[string]int64, error)
 	Forget(ctx context.Context) error

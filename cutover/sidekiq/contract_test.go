@@ -18,7 +18,10 @@ import (
 	"github.com/daybookdev/daybook/internal/proxy"
 )
 
-func TestMain(m *testing.M) { sourcetest.Main(m) }
+func TestMain(m *testing.M) {
+	sourcetest.Mover(func() (cutover.Old, error) { return Open(Options{URL: os.Getenv("OLD_URL"), Queue: queue}) })
+	sourcetest.Main(m)
+}
 
 const queue = "mail"
 
@@ -134,9 +137,15 @@ func report(t testing.TB, c *redis.Client, identity, more string, silent time.Du
 // flow is a reliable fetch, or the end of one that gives its job back.
 func flow(c *redis.Client) error {
 	ctx := context.Background()
-	working := fmt.Sprintf("working:queue:mail:vm:%d:abc", rand.IntN(3))
+	process := rand.IntN(30)
+	working := fmt.Sprintf("working:queue:mail:v-m:%d:abc", process)
 	if rand.IntN(2) == 0 {
-		err := c.RPopLPush(ctx, "queue:mail", working).Err()
+		// It says that it lives before it takes its first job.
+		err := c.Set(ctx, fmt.Sprintf("reliable-fetcher-heartbeat-v-m-%d-abc", process), 1, time.Minute).Err()
+		if err != nil {
+			return err
+		}
+		err = c.RPopLPush(ctx, "queue:mail", working).Err()
 		if err == redis.Nil {
 			err = nil
 		}
@@ -198,8 +207,8 @@ func TestDump(t *testing.T) {
 // known are jobs of the dump, to the last digit.
 func known(t *testing.T, job daybook.OldJob) {
 	t.Helper()
-	is := fmt.Sprintf("%s %s %s %d/%d due %s, %q", job.State, job.Class, job.Args, job.Attempts, job.MaxAttempts, job.DueAt,
-		job.Error)
+	is := fmt.Sprintf("%s %s %s %d/%d due %s, %q", job.State, job.Class, job.Args, job.Attempts, job.MaxAttempts,
+		job.DueAt, job.Error)
 	want, listed := map[string]string{
 		"bb7dd141672d7d7618b2bd83": `later MailJob [100,"ok"] 0/6 due 2026-11-29T22:09:49.252949Z, ""`,
 		"13d74e66d58840735cf7857c": `retrying MailJob [201,"fail"] 1/6 due 2026-11-29T22:09:14.414401Z, "RuntimeError: boom"`,

@@ -205,8 +205,8 @@ func (s *Source) leaks(ctx context.Context, how string, others map[string]bool) 
 	if arrived > 0 && strings.HasPrefix(how, byQuiet) {
 		leaks = append(leaks, fmt.Sprintf("%d jobs came to %s since the gate was closed", arrived, s.queue()))
 	}
-	lists, err := s.workingLists(ctx)
-	if len(lists) > 0 {
+	reliable, err := s.workingLists(ctx)
+	if len(reliable) > 0 {
 		leaks = append(leaks, "reliable fetch: any of its processes puts the jobs of dead ones back into the queue, and "+
 			"those it interrupts")
 	}

@@ -297,7 +297,8 @@ func (s *Source) Return(ctx context.Context, job daybook.OldJob) (bool, error) {
 	for _, set := range sets {
 		keys = append(keys, s.key(set.from))
 	}
-	n, err := s.store.RunInt(ctx, "putting a job back", returnScript, keys, job.Raw, score, text, `"`+read.ID+`"`, arrivals)
+	n, err := s.store.RunInt(ctx, "putting a job back", returnScript, keys, job.Raw, score, text, `"`+read.ID+`"`,
+		arrivals)
 	if err == nil && n == 1 {
 		s.index.add(read.Name())
 	}

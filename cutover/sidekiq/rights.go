@@ -12,7 +12,8 @@ import (
 // taking are the commands by which Sidekiq's processes take jobs: basic and
 // reliable fetch, and the script by which due jobs go to their queues. "rpop"
 // isn't here: a process reads its signals with it.
-var taking = []string{"brpop", "brpoplpush", "rpoplpush", "lmove", "blmove", "blpop", "lmpop", "blmpop", "eval", "evalsha"}
+var taking = []string{"brpop", "brpoplpush", "rpoplpush", "lmove", "blmove", "blpop", "lmpop", "blmpop", "eval",
+	"evalsha"}
 
 // takeRights closes the gate for the workers' user. Connections are left alone:
 // one that is cut while Redis serves it would lose the job it was given, and a

@@ -126,14 +126,16 @@ func (sc *scan) add(key string, kind oldredis.Kind, from, process string) {
 	sc.parts = append(sc.parts, place{Part: oldredis.Part{Key: key, Kind: kind}, from: from, process: process})
 }
 
-// workingLists are reliable fetch's, with the process of each. An empty one isn't
-// there.
+// workingLists are reliable fetch's, with the process of each: those that are
+// there, and those that its live processes may make at any time. An empty list
+// isn't there, but a process says that it lives before it takes its first job,
+// and for a minute after it died.
 func (s *Source) workingLists(ctx context.Context) (map[string]string, error) {
+	lists := map[string]string{}
 	keys, err := s.store.Keys(ctx, oldredis.Glob(s.workingPrefix())+"*")
 	if err != nil {
 		return nil, err
 	}
-	lists := map[string]string{}
 	for _, key := range keys {
 		// A queue named "a" must not see the lists of one named "a:b": an identity
 		// is HOST:PID:NONCE, and older ones HOST:PID.
@@ -142,7 +144,15 @@ func (s *Source) workingLists(ctx context.Context) (map[string]string, error) {
 			lists[key] = identity
 		}
 	}
-	return lists, nil
+	alive, err := s.store.Keys(ctx, oldredis.Glob(s.aliveKey(""))+"*")
+	for _, key := range alive {
+		parts := strings.Split(strings.TrimPrefix(key, s.aliveKey("")), "-")
+		if n := len(parts); n >= 3 { // a host may have a dash, a number hasn't
+			identity := strings.Join(parts[:n-2], "-") + ":" + parts[n-2] + ":" + parts[n-1]
+			lists[s.workingPrefix()+identity] = identity
+		}
+	}
+	return lists, err
 }
 
 // read reads it all and visits.
@@ -326,14 +336,15 @@ func hostPid(identity string) string {
 func (sc *scan) notes() {
 	sc.out.Notes = append(sc.out.Notes,
 		"Sidekiq keeps no trace of jobs that are done, nor of failed ones with \"retry\": false",
-		"a process reports every five seconds what it runs: a job that began since isn't seen, unless the fetch is a reliable one")
+		"a process reports every five seconds what it runs: a job that began since isn't seen, unless the fetch is a "+
+			"reliable one")
 	if sc.stale > 0 {
-		sc.out.Notes = append(sc.out.Notes, fmt.Sprintf("%d running jobs were in a list again: their processes' reports were "+
-			"older", sc.stale))
+		sc.out.Notes = append(sc.out.Notes, fmt.Sprintf("%d running jobs were in a list again: their processes' reports "+
+			"were older", sc.stale))
 	}
 	if sc.foreign > 0 {
-		sc.out.Notes = append(sc.out.Notes, fmt.Sprintf("%d jobs in sets that all queues share can't be read, so nobody knows "+
-			"their queue: they are counted here and not moved", sc.foreign))
+		sc.out.Notes = append(sc.out.Notes, fmt.Sprintf("%d jobs in sets that all queues share can't be read, so nobody "+
+			"knows their queue: they are counted here and not moved", sc.foreign))
 	}
 }
 

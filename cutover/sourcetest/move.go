@@ -379,7 +379,7 @@ func leftAndForget(t *testing.T, p *place) {
 // until polls for what must come.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(2 * time.Minute)
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for !is() {

@@ -26,6 +26,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -226,6 +227,22 @@ func (s *Server) Kill() error {
 	}
 	if err := killAll(s.cmd); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("brokertest: killing %s: %w", s.program.Name, err)
+	}
+	<-s.ended
+	s.cmd = nil
+	return nil
+}
+
+// End asks the server to end (SIGTERM) and waits until it has. Its folder stays as
+// it is.
+func (s *Server) End() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return nil
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("brokertest: ending %s: %w", s.program.Name, err)
 	}
 	<-s.ended
 	s.cmd = nil

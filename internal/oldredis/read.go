@@ -22,6 +22,7 @@ const (
 	Right              // a list, from its right end
 	Sorted             // by score
 	Set
+	Few  // a sorted set that is small
 	Hash // entries are fields
 	Text // one entry
 	TTL  // what is left of a key's life, in milliseconds, as the score of one entry
@@ -159,7 +160,7 @@ func (s *Store) give(parts []Part, answers []redis.Cmder, large bool, each func(
 
 func ask(ctx context.Context, p redis.Pipeliner, part Part) redis.Cmder {
 	switch part.Kind {
-	case Sorted:
+	case Sorted, Few:
 		return p.ZRangeWithScores(ctx, part.Key, 0, -1)
 	case Set:
 		return p.SMembers(ctx, part.Key)
@@ -228,7 +229,8 @@ func (s *Store) headroom(ctx context.Context, want int64) error {
 	if most == 0 {
 		most, what = infoInt(text, "total_system_memory")/10*9, "nine tenths of the machine's memory"
 	}
-	if need := want + want/5; most > 0 && used+need > most {
+	const margin = 1 << 20 // for talking about it
+	if need := want + want/5 + margin; most > 0 && used+need > most {
 		return daybook.Fail(daybook.CodeRefused, "reading this queue at one instant takes a copy of %s inside %s, "+
 			"which uses %s of %s (%s); give it more memory, or read a replica's dump with --as-of",
 			mib(need), s.name, mib(used), mib(most), what)

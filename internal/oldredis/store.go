@@ -119,9 +119,12 @@ func (s *Store) Err(doing string, err error) error {
 	word, _, _ := strings.Cut(text, " ")
 	switch {
 	case !isAnswer:
-		return said(daybook.CodeUnavailable, "did not answer while "+doing+"; is it running, and can it be reached from here?")
+		return said(daybook.CodeUnavailable, "did not answer while "+doing+
+			"; is it running, and can it be reached from here?")
 	case word == "OOM" || strings.Contains(text, "OOM command not allowed"):
 		return said(daybook.CodeRefused, "is full (maxmemory), and holding jobs takes memory; give it more, then go on")
+	case word == "EXECABORT":
+		return said(daybook.CodeRefused, "has no memory left for "+doing+", or gives this user no right to it")
 	case word == "NOAUTH" || word == "WRONGPASS":
 		return said(daybook.CodeRefused, "wants another user or password in its URL")
 	case word == "NOPERM" || strings.Contains(text, "NOPERM"):
