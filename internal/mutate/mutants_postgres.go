@@ -10,7 +10,10 @@ func pg(name, guard, file, old, new, tests string) mutant {
 
 // Where the guards stand: a file, or a place in it.
 const (
-	take     = "sql/functions_hot.sql#WITH d AS (DELETE FROM daybook.ready"
+	take     = "sql/functions_hot.sql#FUNCTION daybook.take_ready("
+	taking   = "sql/functions_hot.sql#IF NOT (oldest OR suspects) THEN"
+	shares   = "sql/functions_hot.sql#FUNCTION daybook.take_shares("
+	sharing  = "sql/functions_hot.sql#SELECT x.at FROM unnest(firsts, ranks) u(place, rank)"
 	rankOne  = "sql/functions_hot.sql#FUNCTION daybook.ready_in_rank("
 	rankTwo  = "sql/functions_hot.sql#SELECT r.ctid, r.seq, r.run_at, r.ledger, true"
 	holding  = "sql/functions_hot.sql#FUNCTION daybook.hold_session("
@@ -57,17 +60,32 @@ var postgresMutants = []mutant{
 		" SKIP LOCKED", "", "TestFastMovesWaitForNobody"),
 	pg("silent-twice", "without results too a job twice in a set is refused", silent,
 		"IF moved + coalesce(cardinality(missing), 0) <> cardinality(ids)", "IF false", "TestCompleteSet"),
-	pg("claim-skip", "claims wait for nobody's lock", take, " SKIP LOCKED", "", "TestFastMovesWaitForNobody"),
-	pg("claim-due", "a job isn't claimed before it is due", take,
+	pg("claim-skip", "claims wait for nobody's lock", taking, " SKIP LOCKED", "", "TestFastMovesWaitForNobody"),
+	pg("claim-due", "a job isn't claimed before it is due", taking,
 		" AND r.run_at <= now_at", "", "TestClaimFilters"),
-	pg("claim-expired", "an expired job isn't claimed", take,
+	pg("claim-expired", "an expired job isn't claimed", taking,
 		"AND (r.expires_at IS NULL OR r.expires_at > now_at) ", "", "TestClaimFilters"),
-	pg("claim-suspect", "a session that may have no suspect gets none", take,
+	pg("claim-suspect", "a session that may have no suspect gets none", taking,
 		" AND NOT r.suspect", "", "TestClaimFilters"),
-	pg("claim-kind", "a claim takes the kinds that it asks for", take,
+	pg("claim-kind", "a claim takes the kinds that it asks for", taking,
 		"AND (kinds IS NULL OR r.kind = ANY (kinds))", "", "TestClaimFilters"),
-	pg("claim-place", "marks keep claims from what they passed", take,
+	pg("claim-place", "marks keep claims from what they passed", taking,
 		" AND (r.run_at, r.seq) >= (run_at, seq)", "", "TestMarksUnderSnapshot"),
+	pg("shares-skip", "claims of several queues wait for nobody's lock", sharing, " SKIP LOCKED", "", "TestClaimShares"),
+	pg("shares-due", "of several queues, a job isn't claimed before it is due", sharing,
+		" AND r.run_at <= now_at", "", "TestClaimShares"),
+	pg("shares-expired", "of several queues, an expired job isn't claimed", sharing,
+		"AND (r.expires_at IS NULL OR r.expires_at > now_at) ", "", "TestClaimShares"),
+	pg("shares-suspect", "of several queues, a session that may have no suspect gets none", sharing,
+		" AND NOT r.suspect", "", "TestClaimShares"),
+	pg("shares-kind", "of several queues, a claim takes the kinds that it asks for", sharing,
+		"AND (kinds IS NULL OR r.kind = ANY (kinds))", "", "TestClaimShares"),
+	pg("shares-oldest", "of several queues, age comes before priority when it is asked for", shares,
+		" AND NOT (oldest AND t.others)", "", "TestClaimShares"),
+	pg("shares-dry", "a queue whose first priority isn't due may have others", shares,
+		" AND u.others IS NOT TRUE", "", "TestClaimShares"),
+	pg("shares-session", "a session can't end under a claim of several queues", shares,
+		"PERFORM daybook.hold_session(session, checks, false, now_at);", "NULL;", "TestClaimShares"),
 	pg("oldest-due", "by age too, a job isn't claimed before it is due", rankOne,
 		" AND r.run_at <= now_at", "", "TestClaimFilters"),
 	pg("oldest-expired", "by age too, an expired job isn't claimed", rankOne,

@@ -13,7 +13,7 @@ import (
 const claimJobs = `SELECT seq, id, queue, rank, kind, args, generation, enqueued_at, run_at, expires_at, max_failures,
 	set_aside_lost, timeout, key, failures, crashes, first_claimed_at, origin, effects, header, trace
 	FROM daybook.claim_jobs($1::uuid, $2::uuid, $3::bigint, $4::text[], $5::text[], $6::int, $7::boolean,
-	$8::bigint, $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::boolean)`
+	$8::bigint, $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::boolean, $14::boolean)`
 
 // claiming is one claim call.
 type claiming struct {
@@ -36,6 +36,7 @@ func (t *tx) ClaimSet(_ context.Context, r daybook.ClaimRequest) (out daybook.Cl
 	}
 	out.Jobs, out.Full = a.jobs, a.more
 	out.Session, err = a.head.session(r.Session)
+	t.s.lists.learn(out.Session)
 	return out, true, err
 }
 
@@ -87,6 +88,7 @@ type header struct {
 	Now       int64   `json:"now"`
 	Lanes     []int64 `json:"lanes"`     // parallel to the queues; 0 is paused or unknown
 	LookedAt  int     `json:"looked_at"` // queues that the call got to
+	Dry       []int   `json:"dry"`       // those of them that have nothing left, by their places from 1
 	Looked    int64   `json:"looked"`    // what finding took
 	Gaps      int64   `json:"gaps"`      // what looking for unknown ranks took of it
 	N         int64   `json:"n"`
@@ -99,20 +101,22 @@ type header struct {
 	Renewals  int64   `json:"renewals"`
 	Starts    bool    `json:"starts"`
 	Quiet     bool    `json:"quiet"`
-	Queues    string  `json:"queues"` // JSON lists, as they are stored
+	Queues    string  `json:"queues"` // JSON lists, as they are stored; "" when they are known
 	Kinds     string  `json:"kinds"`
 
-	last string // the kind read last
+	last  string        // the kind read last
+	lists *sessionLists // where they are known
 }
 
 func (t *tx) askFor(c claiming, m hints) (a answer, err error) {
+	lists := t.s.lists.of(c.session)
 	args := []any{c.session.String(), c.call, c.incarnation, c.queues, kindsOrNull(c.kinds), int64(c.limit), c.oldest,
-		t.nowOrNull(), m.ends, m.ranks, m.runAts, m.seqs, m.gaps}
+		t.nowOrNull(), m.ends, m.ranks, m.runAts, m.seqs, m.gaps, lists == nil}
 	places := map[int64]int{} // of queues in the call, by number
 	var order []place
 	err = t.raw(claimJobs, args, c.last, func(row cells) error {
 		if a.head == nil {
-			a.head = &header{}
+			a.head = &header{lists: lists}
 			err := json.Unmarshal(row.raw[19], a.head)
 			for i, lane := range a.head.Lanes {
 				places[lane] = i
@@ -206,6 +210,10 @@ func (h *header) session(id daybook.ID) (s daybook.Session, err error) {
 	s = daybook.Session{ID: id, Worker: h.Worker, Lease: time.Duration(h.Lease) * time.Microsecond,
 		StartedAt: daybook.Time(h.StartedAt), RenewedAt: daybook.Time(h.RenewedAt), ExpiresAt: daybook.Time(h.ExpiresAt),
 		MarkedAt: daybook.Time(h.MarkedAt), Renewals: h.Renewals, Starts: h.Starts, Quiet: h.Quiet, Ref: h.N}
+	if h.lists != nil {
+		s.Queues, s.Kinds = h.lists.queues, h.lists.kinds
+		return s, nil
+	}
 	if s.Queues, err = scanNames(h.Queues); err == nil {
 		s.Kinds, err = scanNames(h.Kinds)
 	}

@@ -93,14 +93,20 @@ func same[T comparable](t *testing.T, what string, got, want T) {
 // jobsOf enqueues a job of each kind, which says what is up with it.
 func (h *hot) jobsOf(kinds ...string) {
 	h.Helper()
+	h.jobsIn("q", kinds...)
+}
+
+func (h *hot) jobsIn(queue string, kinds ...string) {
+	h.Helper()
 	for _, kind := range kinds {
-		r := daybook.Request{Queue: "q", Kind: kind}
+		r := daybook.Request{Queue: queue, Kind: kind}
 		switch {
 		case strings.HasSuffix(kind, "later"):
 			r.In = time.Hour
 		case strings.HasSuffix(kind, "expired"):
 			r.ExpiresAt = time.Unix(1, 0)
-		case strings.HasSuffix(kind, "high"):
+		}
+		if strings.Contains(kind, "high") {
 			r.Priority = 5
 		}
 		_, err := h.book.Enqueue(h.Context(), r)

@@ -3,6 +3,8 @@ package postgres
 import (
 	"errors"
 	"sync"
+
+	"github.com/daybookdev/daybook"
 )
 
 // names are queues that are in the book, as far as this process knows: queues
@@ -45,4 +47,34 @@ func (n *names) learn(met []string, err error) error {
 		n.list[name] = true
 	}
 	return nil
+}
+
+// lists are the queues and kinds of sessions that claimed here. They never change,
+// and a session of ten thousand queues is not to say so with every claim.
+type lists struct {
+	mu   sync.RWMutex
+	list map[daybook.ID]*sessionLists
+	size int // names in them
+}
+
+type sessionLists struct{ queues, kinds []string }
+
+// of is nil where they aren't known.
+func (l *lists) of(session daybook.ID) *sessionLists {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.list[session]
+}
+
+func (l *lists) learn(s daybook.Session) {
+	if s.ID.IsZero() || l.of(s.ID) != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.size += 1 + len(s.Queues) + len(s.Kinds)
+	if l.list == nil || l.size > knownMost {
+		l.list, l.size = map[daybook.ID]*sessionLists{}, 1+len(s.Queues)+len(s.Kinds)
+	}
+	l.list[s.ID] = &sessionLists{s.Queues, s.Kinds}
 }

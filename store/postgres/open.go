@@ -65,6 +65,7 @@ type Store struct {
 	closed atomic.Bool
 
 	known names // queues
+	lists lists // queues and kinds of sessions
 	rests rests // queues again
 
 	prepares bool // statements are prepared, unless a pooler stands between

@@ -22,6 +22,24 @@ func TestPlans(t *testing.T) {
 	h := &hot{T: t, book: openBook(t, pgtest.SharedURL(t), bookName(""), Options{}), conn: dial(t, pgtest.SharedURL(t))}
 	h.store = h.book.Store().(*Store)
 	s := session(t, h.book, daybook.LeaseMax)
+	t.Run("planned while the tables were empty", func(t *testing.T) {
+		h := *h
+		h.T = t
+		h.grow(0)
+		h.sql("VACUUM (ANALYZE) daybook.job, daybook.ready, daybook.owned, daybook.ended, daybook.request")
+		p := h.planner()
+		for _, full := range []bool{false, true} {
+			if full {
+				h.grow(1000)
+				h.sql(fmt.Sprintf("UPDATE daybook.owned SET session = %d", s.Ref))
+			}
+			for _, c := range p.calls(s, full) {
+				t.Run(c.name, func(t *testing.T) { p.check(t, c) })
+			}
+		}
+		h.sql("DELETE FROM daybook.job", "DELETE FROM daybook.ready", "DELETE FROM daybook.owned",
+			"DELETE FROM daybook.ended", "DELETE FROM daybook.request")
+	})
 	for _, size := range []struct {
 		name string
 		rows int
@@ -145,9 +163,9 @@ func (p *planner) calls(s daybook.Session, full bool) []call {
 	p.Helper()
 	claim := func(name, queues string, kinds any, oldest bool, marks bool) call {
 		args := []any{s.ID.String(), daybook.NewID().String(), nil, queues, kinds, claimedAtOnce, oldest, nil, nil, nil,
-			nil, nil, true}
+			nil, nil, true, true}
 		if marks {
-			args = append(args[:8], []int64{2}, []int64{-2, -1}, []int64{1, 1}, []int64{0, 0}, true)
+			args = append(args[:8], []int64{2}, []int64{-2, -1}, []int64{1, 1}, []int64{0, 0}, true, true)
 		}
 		c := call{name: name, query: claimJobs, args: args, rows: 4*claimedAtOnce + 10}
 		if full {
@@ -184,7 +202,7 @@ func (p *planner) calls(s daybook.Session, full bool) []call {
 		claim("claim of the oldest", "{q1,q2}", nil, true, false),
 		few("claim of few", "{q21}"), few("claim of few of many", "{q1,q2,nobody}"),
 		{name: "look ahead", query: fewAheads[2], args: []any{nil, "{q1,q21}"}, rows: 200},
-		{name: "look for queues", query: "SELECT * FROM daybook.due_queues(0, 10, NULL)", rows: 5},
+		{name: "look for queues", query: "SELECT * FROM daybook.due_queues(0, 10, NULL)", rows: 10},
 		{name: "bind keys", query: "SELECT * FROM daybook.bind_keys(NULL, $1::text[], $2::text[]::uuid[], $3::text[])",
 			args: []any{append(slices.Clone(keys), "new"), texts(fewIDs(len(keys) + 1)), slices.Repeat([]string{"00"},
 				len(keys)+1)}, rows: 100},

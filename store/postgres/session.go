@@ -101,7 +101,7 @@ func (v *view) Sessions(_ context.Context, f daybook.SessionFilter) ([]daybook.S
 }
 
 func (v *view) listSessions(f daybook.SessionFilter, lock string) (list []daybook.Session, err error) {
-	err = v.rows("SELECT "+sessionColumns+`, (SELECT count(*) FROM daybook.owned o WHERE o.session = s.n)
+	err = v.rows("SELECT "+sessionColumns+`, (SELECT count(*) FROM daybook.owned o WHERE o.session + 0 = s.n)
 		FROM daybook.session s WHERE ($1::boolean OR s.ended_at IS NULL) AND ($2::bigint IS NULL OR s.expires_at <= $2)
 		AND ($3::text IS NULL OR s.worker = $3) ORDER BY s.arrival DESC LIMIT $4::bigint`+lock,
 		[]any{f.WithEnded, null(f.Expired), nullText(f.Worker), nullInt(int64(f.Limit))}, func(row []any) error {
@@ -159,7 +159,7 @@ func (v *view) Claims(_ context.Context, of daybook.ClaimsOf) (daybook.Session, 
 	if err != nil || !found {
 		return s, nil, false, err
 	}
-	jobs, err := v.ownedWhere("", "own.session = $1::bigint", s.Ref)
+	jobs, err := v.ownedWhere("", "own.session + 0 = $1::bigint", s.Ref)
 	return s, jobs, true, err
 }
 
@@ -173,7 +173,7 @@ func (t *tx) Claims(ctx context.Context, of daybook.ClaimsOf) (daybook.Session, 
 	if err != nil || !found {
 		return s, nil, false, err
 	}
-	jobs, err := t.ownedWhere("", "own.session = $1::bigint", s.Ref)
+	jobs, err := t.ownedWhere("", "own.session + 0 = $1::bigint", s.Ref)
 	return s, jobs, true, err
 }
 
@@ -208,7 +208,7 @@ func (v *view) callClaims(call daybook.ID) (s daybook.Session, jobs []daybook.Jo
 	if !known {
 		s = daybook.Session{ID: orphan(session), Ref: session}
 	}
-	jobs, err = v.ownedWhere(", j.args", "own.session = $1::bigint AND own.call = $2::bigint", session, number)
+	jobs, err = v.ownedWhere(", j.args", "own.session + 0 = $1::bigint AND own.call = $2::bigint", session, number)
 	return s, jobs, true, err
 }
 

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -17,6 +19,23 @@ type tours struct {
 	cost  time.Duration // of the last page
 	ended time.Time     // the last page
 	whole time.Duration // what all pages cost, when that was last known
+	ask   int           // how many queues the next call asks
+	asked queueSet      // the last call's queues
+}
+
+// queueSet is a list of queues with the place of each.
+type queueSet struct {
+	list   []string
+	places map[string]int
+}
+
+// same reports whether queues are the list, from anywhere on: so a worker names
+// them, call for call, and ten thousand are sooner compared than put in a map.
+func (s *queueSet) same(queues []string) bool {
+	at, has := s.places[queues[0]]
+	rest := len(s.list) - at
+	return has && len(queues) == len(s.list) && slices.Equal(queues[:rest], s.list[at:]) &&
+		slices.Equal(queues[rest:], s.list[:at])
 }
 
 const (
@@ -35,7 +54,7 @@ const (
 // tour is one call's part.
 type tour struct {
 	of     *tours
-	wanted map[string]bool
+	wanted map[string]int
 	always bool          // look for queues each time
 	after  int64         // where this call's own look over all queues has come
 	cost   time.Duration // of it
@@ -47,11 +66,25 @@ func (s *tours) begin(queues []string, always bool) *tour {
 	if len(queues) <= tourFrom || len(queues) <= tourMost && s.dearer(len(queues)) {
 		return nil
 	}
-	t := &tour{of: s, always: always, wanted: make(map[string]bool, len(queues))}
-	for _, q := range queues {
-		t.wanted[q] = true
+	return &tour{of: s, always: always, wanted: s.setOf(queues)}
+}
+
+func (s *tours) setOf(queues []string) map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.asked.same(queues) {
+		s.asked = queueSet{slices.Clone(queues), make(map[string]int, len(queues))}
+		for i, q := range queues {
+			s.asked.places[q] = i
+		}
 	}
-	return t
+	return s.asked.places
+}
+
+// wants reports whether the call is about a queue.
+func (t *tour) wants(queue string) bool {
+	_, wanted := t.wanted[queue]
+	return wanted
 }
 
 // dearer reports whether looking for queues costs more than asking so many.
@@ -65,16 +98,21 @@ func (s *tours) dearer(queues int) bool {
 func (t *tour) next() (queues []string) {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
+	most := min(max(t.of.ask, tourFrom), tourMost)
 	for _, q := range t.of.due {
-		if t.wanted[q] && len(queues) < tourMost {
+		if len(queues) == most {
+			break
+		}
+		if t.wants(q) {
 			queues = append(queues, q)
 		}
 	}
 	return queues
 }
 
-// claim asks the queues of the list. When it was too old and they have nothing,
-// it asks those that a look over all queues finds.
+// claim asks the queues of the list, some after the others until one gives
+// something. When the list was too old and they have nothing, it asks those that a
+// look over all queues finds.
 func (t *tour) claim(x *tx, c claiming) (a answer, err error) {
 	all, err := t.look(x)
 	for err == nil {
@@ -85,10 +123,12 @@ func (t *tour) claim(x *tx, c claiming) (a answer, err error) {
 		}
 		more := t.end(c, a)
 		a.more = len(a.jobs) > 0 && (more || len(a.jobs) < c.limit && !all)
-		if len(a.jobs) > 0 || all {
+		if len(a.jobs) > 0 || all && !more {
 			break
 		}
-		all, err = t.more(x)
+		if !more {
+			all, err = t.more(x)
+		}
 	}
 	return a, err
 }
@@ -180,31 +220,43 @@ func (s *tours) add(found []string, cost time.Duration) {
 }
 
 // end puts the queues that were asked behind the others, and drops those that
-// had nothing; the next look finds them again. It tells whether others are left.
+// have nothing left; the next look finds them again. It tells whether others are
+// left. The next call asks twice as many queues as this one had to.
 func (t *tour) end(c claiming, a answer) (more bool) {
 	gave := make(map[string]bool, len(a.jobs))
 	for i := range a.jobs {
 		gave[a.jobs[i].Queue] = true
 	}
+	seen := maps.Clone(gave)
+	for _, i := range a.head.Dry {
+		delete(gave, c.queues[i-1])
+	}
 	asked := c.queues[:a.head.LookedAt]
-	for len(a.jobs) >= c.limit && !gave[asked[len(asked)-1]] {
+	for len(a.jobs) >= c.limit && !seen[asked[len(asked)-1]] {
 		asked = asked[:len(asked)-1] // the call had enough before it came there
 	}
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
+	t.of.ask = 2 * len(asked)
 	done := make(map[string]bool, len(asked))
 	for _, q := range asked {
 		done[q] = true
 	}
 	var rest, behind []string
-	for _, q := range t.of.due {
-		switch {
-		case !done[q]:
+	for i, q := range t.of.due {
+		if more && len(done) == 0 {
+			rest = append(rest, t.of.due[i:]...)
+			break
+		}
+		if !done[q] {
 			rest = append(rest, q)
-			more = more || t.wanted[q]
-		case gave[q]:
+			more = more || t.wants(q)
+			continue
+		}
+		delete(done, q)
+		if gave[q] {
 			behind = append(behind, q)
-		default:
+		} else {
 			delete(t.of.known, q)
 		}
 	}

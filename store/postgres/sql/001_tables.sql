@@ -91,7 +91,10 @@ CREATE TABLE daybook.owned (
     cancel_requested_at bigint
 );
 CREATE INDEX owned_suspect ON daybook.owned (session) WHERE suspect;
-CREATE INDEX owned_session ON daybook.owned (session); -- a renewal lists what its session owns
+-- A renewal lists what its session owns. Only who says session + 0 gets this index:
+-- a lookup by id and session that was planned while the table was empty would walk
+-- over all of that else, for each id.
+CREATE INDEX owned_session ON daybook.owned ((session + 0));
 
 -- One row per ended attempt, or per run of folded releases, in partitions by
 -- when it was filed, which is when it ended unless its partition was dropped

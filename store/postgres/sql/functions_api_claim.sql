@@ -128,7 +128,7 @@ BEGIN
     END IF;
     RETURN QUERY SELECT s.id, c.id, c.generation, c.kind, c.args, s.expires_at
         FROM daybook.claim_jobs(s.id, p_call, daybook.current_incarnation(), p_queues[first:] || p_queues[:first - 1],
-            NULL, coalesce(p_max, 1), oldest, NULL, NULL, NULL, NULL, NULL, true) c
+            NULL, coalesce(p_max, 1), oldest, NULL, NULL, NULL, NULL, NULL, true, false) c
         WHERE c.id IS NOT NULL ORDER BY c.rank, coalesce(c.run_at, c.enqueued_at), c.seq;
     IF NOT FOUND AND p_session IS NULL THEN
         DELETE FROM daybook.session w WHERE w.n = s.n; -- nobody learns of it
@@ -161,7 +161,7 @@ DECLARE
     s daybook.session := daybook.renewed_session(session);
 BEGIN
     lease_until := daybook.instant(s.expires_at);
-    cancel := ARRAY(SELECT o.id FROM daybook.owned o WHERE o.session = s.n AND o.cancel_requested_at IS NOT NULL
+    cancel := ARRAY(SELECT o.id FROM daybook.owned o WHERE o.session + 0 = s.n AND o.cancel_requested_at IS NOT NULL
         ORDER BY o.seq);
     quiet := s.quiet;
 END $$;

@@ -189,6 +189,50 @@ BEGIN
     END IF;
 END $$;
 
+-- Takes up to share eligible jobs of each of many lanes, and most of all, as one
+-- set, where that is what take_ready would take: out of the lane's first rank, and
+-- by age only where there is no other. gave and counts are the lanes that gave
+-- something, by their places in the list, and how much; dry those that have nothing
+-- else for now. A lane that is NULL is left out.
+CREATE OR REPLACE FUNCTION daybook.take_shares(session uuid, checks boolean, lanes int[], share int, most int,
+    oldest boolean, now_at bigint, kinds text[], INOUT held boolean,
+    OUT seqs bigint[], OUT ledgers bigint[], OUT gave int[], OUT counts int[], OUT dry int[]) LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+    firsts int[]; -- places of lanes whose first rank has something due
+    ranks  int[]; -- these ranks
+    single int[]; -- places of lanes with one rank, or none
+BEGIN
+    SELECT array_agg(u.place) FILTER (WHERE u.takes), array_agg(u.rank) FILTER (WHERE u.takes),
+        array_agg(u.place) FILTER (WHERE u.lane IS NOT NULL AND u.others IS NOT TRUE)
+        INTO firsts, ranks, single
+        FROM (SELECT u.place, u.lane, t.rank, t.others, t.run_at <= now_at AND NOT (oldest AND t.others) AS takes
+            FROM unnest(lanes) WITH ORDINALITY u(lane, place)
+            LEFT JOIN LATERAL (SELECT f.rank, f.run_at, EXISTS (SELECT FROM daybook.ready r
+                    WHERE r.lane = u.lane AND r.rank > f.rank) AS others
+                FROM (SELECT r.rank, r.run_at FROM daybook.ready r WHERE r.lane = u.lane
+                    ORDER BY r.rank, r.run_at, r.seq LIMIT 1) f) t ON true) u;
+    IF firsts IS NOT NULL AND NOT held THEN
+        PERFORM daybook.hold_session(session, checks, false, now_at);
+        held := true;
+    END IF;
+    WITH d AS (DELETE FROM daybook.ready r WHERE r.ctid = ANY (ARRAY(
+            SELECT x.at FROM unnest(firsts, ranks) u(place, rank)
+            CROSS JOIN LATERAL (SELECT r.ctid AS at FROM daybook.ready r
+                WHERE r.lane = lanes[u.place] AND r.rank = u.rank AND r.run_at <= now_at
+                    AND (r.expires_at IS NULL OR r.expires_at > now_at) AND NOT r.suspect
+                    AND (kinds IS NULL OR r.kind = ANY (kinds))
+                ORDER BY r.run_at, r.seq LIMIT share FOR UPDATE SKIP LOCKED) x LIMIT most))
+        RETURNING r.lane, r.seq, r.ledger),
+    n AS (SELECT array_position(lanes, d.lane) AS place, count(*)::int AS count FROM d GROUP BY d.lane)
+    SELECT (SELECT array_agg(d.seq) FROM d), (SELECT array_agg(d.seq) FILTER (WHERE d.ledger) FROM d),
+        array_agg(n.place), array_agg(n.count) INTO seqs, ledgers, gave, counts FROM n;
+    dry := ARRAY(SELECT u.place FROM unnest(single) u(place) LEFT JOIN unnest(gave, counts) g(place, count)
+        ON g.place = u.place WHERE coalesce(g.count, 0) < share AND (coalesce(cardinality(seqs), 0) < most
+            OR u.place < (SELECT max(g.place) FROM unnest(gave) g(place)))); -- it had enough before it came to the others
+END $$;
+
 -- Locks a session so that it can't end under a claim, which by then knows that
 -- there is something to claim: a poll that finds nothing has nothing to write.
 -- For a suspect the session's other claims have to end first. It tells whether
@@ -254,10 +298,11 @@ AS $$ SELECT $1.n IS NOT NULL AND $1.ended_at IS NULL AND NOT $1.quiet AND $1.ex
 -- Each queue gives a fair share first and then whatever there is; of more than
 -- 64 queues, 64 after 64. kinds NULL is every kind, call NULL is not remembered.
 -- Marks are those of take_ready, one queue's after the other's: mark_ends has,
--- for each queue, how many there are up to and with its own.
+-- for each queue, how many there are up to and with its own. lists asks for the
+-- session's queues and kinds: they never change, and can be many.
 CREATE OR REPLACE FUNCTION daybook.claim_jobs(session uuid, call uuid, incarnation bigint, queues text[],
     kinds text[], most int, oldest boolean, now_at bigint, mark_ends int[], mark_ranks int[], mark_run_ats bigint[],
-    mark_seqs bigint[], gaps boolean)
+    mark_seqs bigint[], gaps boolean, lists boolean)
     RETURNS TABLE (seq bigint, id uuid, queue int, rank smallint, kind text, args text, generation bigint,
         enqueued_at bigint, run_at bigint, expires_at bigint, max_failures int, set_aside_lost boolean,
         timeout bigint, key text, failures int, crashes int, first_claimed_at bigint, origin text, effects text,
@@ -278,6 +323,7 @@ DECLARE
     want     int;
     got      record;
     found    record;
+    shares   record;
     taken    int[];
     more     boolean[];
     seqs     bigint[] := '{}';
@@ -314,12 +360,27 @@ BEGIN
         last := least(low + group_size - 1, cardinality(lanes));
         room := most - cardinality(seqs);
         share := (room + last - low) / (last - low + 1);
+        IF last > low AND NOT suspects THEN
+            shares := daybook.take_shares(session, checks, ARRAY(SELECT
+                CASE WHEN mark_ends IS NULL OR mark_ends[i] = coalesce(mark_ends[i - 1], 0) THEN lanes[i] END
+                FROM generate_series(low, last) i ORDER BY i), share, room, oldest, now_at, kinds, held);
+            held := shares.held;
+            FOR i IN 1..coalesce(cardinality(shares.gave), 0) LOOP
+                taken[low - 1 + shares.gave[i]] := shares.counts[i];
+            END LOOP;
+            FOR i IN 1..cardinality(shares.dry) LOOP
+                more[low - 1 + shares.dry[i]] := false;
+            END LOOP;
+            seqs := seqs || coalesce(shares.seqs, '{}');
+            ledgers := ledgers || coalesce(shares.ledgers, '{}');
+        END IF;
         FOR pass IN 1..CASE WHEN share = room THEN 1 ELSE 2 END LOOP
             FOR i IN low..last LOOP
                 room := most - cardinality(seqs);
                 EXIT WHEN room = 0;
                 CONTINUE WHEN lanes[i] IS NULL OR NOT more[i];
-                want := CASE pass WHEN 1 THEN least(share, room) ELSE room END;
+                want := CASE pass WHEN 1 THEN least(share - taken[i], room) ELSE room END;
+                CONTINUE WHEN want = 0;
                 got := daybook.take_ready(session, checks, lanes[i], want, oldest, now_at, kinds,
                     mark_ranks[coalesce(mark_ends[i - 1], 0) + 1:mark_ends[i]],
                     mark_run_ats[coalesce(mark_ends[i - 1], 0) + 1:mark_ends[i]],
@@ -341,10 +402,11 @@ BEGIN
         SELECT w.* INTO s FROM daybook.session w WHERE w.n = s.n; -- as it was when it was locked
     END IF;
     header := json_build_object('now', now_at, 'lanes', lanes, 'looked_at', last,
+        'dry', ARRAY(SELECT u.place FROM unnest(more[1:last]) WITH ORDINALITY u(more, place) WHERE NOT u.more),
         'looked', daybook.micros(clock_timestamp() - begun), 'gaps', daybook.micros(gap_time),
         'n', s.n, 'worker', s.worker, 'lease', s.lease, 'started_at', s.started_at, 'renewed_at', s.renewed_at,
         'expires_at', s.expires_at, 'marked_at', s.marked_at, 'renewals', s.renewals, 'starts', s.starts,
-        'quiet', s.quiet, 'queues', s.queues, 'kinds', s.kinds);
+        'quiet', s.quiet, 'queues', CASE WHEN lists THEN s.queues END, 'kinds', CASE WHEN lists THEN s.kinds END);
     RETURN NEXT;
     IF seqs = '{}' THEN
         RETURN;
@@ -382,26 +444,42 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_variable
 DECLARE
-    head record;
+    lanes int[];
+    ranks int[];
+    dues  bigint[];
 BEGIN
     now_at := coalesce(now_at, daybook.clock());
-    lane := after;
-    FOR i IN 1..most LOOP
-        SELECT r.lane, r.rank, r.run_at INTO head FROM daybook.ready r
-            WHERE r.lane > lane ORDER BY r.lane, r.rank, r.run_at, r.seq LIMIT 1;
-        lane := coalesce(head.lane, 0);
-        WHILE head.run_at > now_at LOOP -- the first of a rank is its earliest
-            SELECT r.lane, r.rank, r.run_at INTO head FROM daybook.ready r
-                WHERE r.lane = lane AND r.rank > head.rank ORDER BY r.rank, r.run_at, r.seq LIMIT 1;
-        END LOOP;
-        EXIT WHEN lane = 0;
-        IF head.lane IS NOT NULL THEN
-            name := (SELECT q.name FROM daybook.queue q WHERE q.n = lane);
-            RETURN NEXT;
-        END IF;
-    END LOOP;
+    WITH RECURSIVE heads (lane, rank, run_at) AS (
+        (SELECT r.lane, r.rank, r.run_at FROM daybook.ready r WHERE r.lane > greatest(after, 0)
+            ORDER BY r.lane, r.rank, r.run_at, r.seq LIMIT 1)
+        UNION ALL
+        SELECT r.lane, r.rank, r.run_at FROM heads h CROSS JOIN LATERAL (SELECT r.lane, r.rank, r.run_at
+            FROM daybook.ready r WHERE r.lane > h.lane ORDER BY r.lane, r.rank, r.run_at, r.seq LIMIT 1) r)
+    SELECT array_agg(f.lane), array_agg(f.rank), array_agg(f.run_at) INTO lanes, ranks, dues
+        FROM (SELECT * FROM heads LIMIT most) f;
+    RETURN QUERY SELECT u.lane, q.name FROM unnest(lanes, ranks, dues) u(lane, rank, run_at)
+        CROSS JOIN LATERAL (SELECT w.name FROM daybook.queue w WHERE w.n = u.lane OFFSET 0) q
+        WHERE CASE WHEN u.run_at <= now_at THEN true ELSE daybook.due_below(u.lane, u.rank, now_at) END;
+    lane := CASE WHEN cardinality(lanes) = most THEN lanes[most] ELSE 0 END;
     name := NULL;
     RETURN NEXT;
+END $$;
+
+-- Whether a lane has something due in a rank above this one. The first of a rank
+-- is its earliest.
+CREATE OR REPLACE FUNCTION daybook.due_below(lane int, rank int, now_at bigint) RETURNS boolean LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+    run_at bigint;
+BEGIN
+    LOOP
+        SELECT r.rank, r.run_at INTO rank, run_at FROM daybook.ready r
+            WHERE r.lane = lane AND r.rank > rank ORDER BY r.rank, r.run_at, r.seq LIMIT 1;
+        IF run_at IS NULL OR run_at <= now_at THEN
+            RETURN run_at IS NOT NULL;
+        END IF;
+    END LOOP;
 END $$;
 
 -- Ends claims of one session well, as one set, and tells by their places in the
