@@ -13,6 +13,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/cutover"
+	"github.com/daybookdev/daybook/cutover/asynq"
 	"github.com/daybookdev/daybook/cutover/sidekiq"
 )
 
@@ -47,7 +48,7 @@ func (f *oldFlags) registerPlace(cmd *cobra.Command) {
 }
 
 // oldSystems are those that have a source.
-var oldSystems = []string{"sidekiq"}
+var oldSystems = []string{"asynq", "sidekiq"}
 
 // open connects to the old system's queue.
 func (f *oldFlags) open() (cutover.Old, error) {
@@ -61,10 +62,14 @@ func (f *oldFlags) open() (cutover.Old, error) {
 		return nil, daybook.Invalid("batch", "wants 1…%d, got %d", cutover.BatchMost, f.batch)
 	case f.queue == "":
 		return nil, usage("say which queue of the old system, with --queue")
+	case f.prefix != "" && f.system == "asynq":
+		return nil, usage("--prefix is for systems whose keys can have one; those of asynq can't")
 	case f.workersUser != "" && f.system != "sidekiq":
 		return nil, usage("--workers-user is for sidekiq; %s has a gate of its own", f.system)
 	}
 	switch f.system {
+	case "asynq":
+		return asynq.Open(asynq.Options{URL: f.from, Queue: f.queue})
 	case "sidekiq":
 		return sidekiq.Open(sidekiq.Options{URL: f.from, Queue: f.queue, Prefix: f.prefix, WorkersUser: f.workersUser})
 	}

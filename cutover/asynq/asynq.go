@@ -58,6 +58,9 @@ func Open(o Options) (*Source, error) {
 // Close ends the connections.
 func (s *Source) Close() error { return s.store.Close() }
 
+// Now is Redis' clock.
+func (s *Source) Now(ctx context.Context) (daybook.Time, error) { return s.store.Now(ctx) }
+
 // Patience is the length of Asynq's lease.
 func (s *Source) Patience() time.Duration { return leaseLength }
 

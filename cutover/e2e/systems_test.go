@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/daybookdev/daybook/cutover"
+	"github.com/daybookdev/daybook/cutover/asynq"
 	"github.com/daybookdev/daybook/cutover/sidekiq"
 )
 
@@ -17,15 +18,23 @@ type system struct {
 	// told to stop. Both find the store in OLD_URL and write to RUNS.
 	produce, worker []string
 	install         string // what is missing when they aren't there
-	forgets         bool   // keeps nothing of a job whose worker was killed
+	module          string // the Go module that the program is built of
 }
 
 // systems lists them; dir is where this package's programs are.
 func systems(dir string) []system {
 	program := func(name string) string { return filepath.Join(dir, "testdata", name) }
-	rb := program("sidekiq.rb")
+	rb, goProgram := program("sidekiq.rb"), filepath.Join(dir, "testdata", "asynq.built")
 	return []system{{
-		name: "sidekiq", forgets: true, install: "apt-get install -y ruby-sidekiq",
+		name: "asynq",
+		open: func(url string) (cutover.Old, error) {
+			return asynq.Open(asynq.Options{URL: url, Queue: "mail"})
+		},
+		module:  filepath.Join(dir, "..", "..", "internal", "oldworkers", "asynq"),
+		produce: []string{goProgram, "orders"},
+		worker:  []string{goProgram, "serve"},
+	}, {
+		name: "sidekiq", install: "apt-get install -y ruby-sidekiq",
 		open: func(url string) (cutover.Old, error) {
 			return sidekiq.Open(sidekiq.Options{URL: url, Queue: "mail"})
 		},
@@ -37,6 +46,12 @@ func systems(dir string) []system {
 // need fails the test when a program isn't there.
 func (s system) need(t *testing.T) {
 	t.Helper()
+	if s.module != "" {
+		build := exec.Command("go", "build", "-C", s.module, "-o", s.worker[0], ".")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building %s: %v\n%s", s.module, err, out)
+		}
+	}
 	for _, program := range []string{s.produce[0], s.worker[0]} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Fatalf("%s is missing: %s", program, s.install)

@@ -85,13 +85,7 @@ func (s *Source) Close() error { return s.store.Close() }
 func (s *Source) Patience() time.Duration { return s.o.Patience }
 
 // Now is Redis' clock.
-func (s *Source) Now(ctx context.Context) (daybook.Time, error) {
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return 0, s.store.Err("asking for the time", err)
-	}
-	return now, nil
-}
+func (s *Source) Now(ctx context.Context) (daybook.Time, error) { return s.store.Now(ctx) }
 
 // Place names the queue.
 func (s *Source) Place() cutover.Place {

@@ -3,6 +3,8 @@
 //
 //	asynq produce   reads lines of ID STATE, enqueues each, and answers with a line
 //	asynq work N    works with N goroutines until SIGTERM
+//	asynq orders    reads lines of [number, how, seconds]
+//	asynq serve     works on those, and writes how far they came to the file RUNS
 //
 // OLD_ADDR is Redis; RUN_LOG is the file to which a job that is done appends its
 // id.
@@ -33,6 +35,10 @@ func main() {
 func run() error {
 	redis := asynq.RedisClientOpt{Addr: os.Getenv("OLD_ADDR")}
 	switch {
+	case len(os.Args) > 1 && os.Args[1] == "orders":
+		return takeOrders()
+	case len(os.Args) > 1 && os.Args[1] == "serve":
+		return serveOrders(os.Args[2:])
 	case len(os.Args) == 2 && os.Args[1] == "produce":
 		return produce(redis)
 	case len(os.Args) == 3 && os.Args[1] == "work":
