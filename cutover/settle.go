@@ -131,7 +131,8 @@ func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, items []d
 		if i.MissedAt == 0 && now.State == daybook.OldGone {
 			i.MissedAt = at
 		}
-		fates[k] = i.FateOf(now, daybook.Look{At: at, OwnerLives: alive.owns(i.Owner), Patience: e.old.Patience(), Died: n.Died})
+		fates[k] = i.FateOf(now, daybook.Look{At: at, OwnerLives: alive.owns(i.Owner), Patience: e.old.Patience(),
+			Died: n.Died})
 		switch {
 		case fates[k] == daybook.FateFinished, fates[k] == daybook.FateGone:
 			total.Finished++

@@ -128,7 +128,7 @@ func (a *app) cutoverRunCommand() *cobra.Command {
 
 func (a *app) cutoverWatchCommand() *cobra.Command {
 	var d time.Duration
-	return a.cutoverStepCommand("watch", "Recognise or move in what still comes to the old queue, and watch the conditions",
+	return a.cutoverStepCommand("watch", "Recognise or move in what still comes to the old queue; watch the conditions",
 		func(cmd *cobra.Command) {
 			cmd.Flags().Var(durationFlag{&d}, "for",
 				"how long (0 looks once; Ctrl-C ends sooner)")
@@ -143,7 +143,7 @@ func (a *app) cutoverWatchCommand() *cobra.Command {
 }
 
 func (a *app) cutoverReconcileCommand() *cobra.Command {
-	return a.cutoverStepCommand("reconcile", "Account for every job that was seen, by its id; exit 5 if it doesn't balance",
+	return a.cutoverStepCommand("reconcile", "Account for every job that was seen, by its id; exit 5 without balance",
 		nil, func(ctx context.Context, e *cutover.Engine) error {
 			b, err := e.Reconcile(ctx)
 			if err != nil {

@@ -75,7 +75,8 @@ return 1
 // PutCanary lays a job there whose type no server knows.
 func (s *Source) PutCanary(ctx context.Context, id string) error {
 	var m []byte
-	for field, text := range map[protowire.Number]string{fieldType: cutover.CanaryClass, fieldID: id, fieldQueue: s.o.Queue} {
+	for field, text := range map[protowire.Number]string{fieldType: cutover.CanaryClass, fieldID: id,
+		fieldQueue: s.o.Queue} {
 		m = protowire.AppendTag(m, field, protowire.BytesType)
 		m = protowire.AppendString(m, text)
 	}

@@ -223,8 +223,8 @@ func (w *world) accounted(list []order) {
 			w.Errorf("job %s ran and waits", number)
 		}
 	}
-	w.Logf("ran in the old system %d, here %d, waiting here %d, asked %d; in both %d, twice %d, lost %d", len(old), len(w.here),
-		len(pending), len(asked), both, twice, lost)
+	w.Logf("ran in the old system %d, here %d, waiting here %d, asked %d; in both %d, twice %d, lost %d", len(old),
+		len(w.here), len(pending), len(asked), both, twice, lost)
 	if both+twice+lost > 0 {
 		w.Errorf("in both %d, twice %d, lost %d", both, twice, lost)
 	}
