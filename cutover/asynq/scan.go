@@ -249,8 +249,9 @@ func (sc *scan) job(l line, fields map[string]string) daybook.OldJob {
 }
 
 // own looks for a running job's owner. A server renews the lease of what it runs
-// and lists it in its report; one that has done neither for longer than it should
-// is lost, though its lease may run on for a while.
+// and lists it in its report. While other servers report, one that hasn't reported a
+// job for longer than it should is lost, though its lease may run on; with no
+// report at all the lease alone decides.
 func (sc *scan) own(job *daybook.OldJob) {
 	lease, leased := sc.leases[job.ID]
 	owner, reported := sc.owners[job.ID]
@@ -261,11 +262,14 @@ func (sc *scan) own(job *daybook.OldJob) {
 		sc.bare++
 	}
 	young := sc.judged().Sub(job.OwnerSeen) < reportBehind
-	if leased && lease > sc.judged() && (reported || young) || reported && !leased {
+	switch {
+	case !leased && reported:
+		job.State = daybook.OldOwned
+	case leased && lease > sc.judged() && (reported || young || len(sc.owners) == 0):
 		job.State = daybook.OldOwned
 	}
 	if job.Owner == "" && job.State == daybook.OldOwned {
-		job.Owner = "in no server's report yet"
+		job.Owner = "in no server's report"
 	}
 }
 

@@ -287,12 +287,25 @@ func (sc *scan) runningJob(r running) daybook.OldJob {
 	p := sc.processes[r.process]
 	job.Owner = r.process + ":" + r.thread
 	job.OwnerSeen = p.seen(sc.judged(), sc.asOf == 0)
-	if p.gone || sc.judged().Sub(job.OwnerSeen) > sc.s.o.Patience {
+	if p.gone || sc.silent(job.OwnerSeen) {
 		job.State = daybook.OldOwnerLost
 	}
 	job.Raw = oldredis.Envelope{From: fromRunning, Parts: [][]byte{[]byte(r.text), []byte(r.process), []byte(r.key),
 		[]byte(r.thread), []byte(r.value)}}.Bytes()
 	return job
+}
+
+// silent reports whether a process that was last seen then is lost. Who reads a
+// dump may not know its time to the second: there, while no process has spoken
+// within patience, only the minute counts that Sidekiq itself waits.
+func (sc *scan) silent(seen daybook.Time) bool {
+	patience := sc.s.o.Patience
+	if sc.asOf != 0 && !slices.ContainsFunc(slices.Collect(maps.Values(sc.processes)), func(p *process) bool {
+		return sc.asOf.Sub(p.beat) <= patience
+	}) {
+		patience = beatLife
+	}
+	return sc.judged().Sub(seen) > patience
 }
 
 // workingJob is a job in a reliable fetch's list. Its process is alive while it
