@@ -6,9 +6,9 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-// Inventory is a count of the old queue by state, of ids that were read at one
+// OldInventory is a count of the old queue by state, of ids that were read at one
 // instant.
-type Inventory struct {
+type OldInventory struct {
 	Place      Place                       `json:"place"`
 	At         daybook.Time                `json:"at,omitzero"`
 	Jobs       int64                       `json:"jobs"`
@@ -26,10 +26,10 @@ const namedMost = 100
 // Take takes an inventory without changing anything, neither there nor here.
 // asOf judges leases and due times; 0 is now.
 func Take(ctx context.Context, old Source, asOf daybook.Time, report func(what string, done, total int64)) (
-	Inventory, error) {
+	OldInventory, error) {
 	place, err := old.Check(ctx)
 	if err != nil {
-		return Inventory{}, err
+		return OldInventory{}, err
 	}
 	n := newInventory(place)
 	scan, err := old.Scan(ctx, asOf, func(o daybook.OldJob) error {
@@ -43,12 +43,12 @@ func Take(ctx context.Context, old Source, asOf daybook.Time, report func(what s
 	return n, err
 }
 
-func newInventory(place Place) Inventory {
-	return Inventory{Place: place, States: map[daybook.OldState]int64{}, Reasons: map[string]int64{},
+func newInventory(place Place) OldInventory {
+	return OldInventory{Place: place, States: map[daybook.OldState]int64{}, Reasons: map[string]int64{},
 		Classes: map[string]map[string]int64{}}
 }
 
-func (n *Inventory) count(o daybook.OldJob) {
+func (n *OldInventory) count(o daybook.OldJob) {
 	if o.State == daybook.OldGone {
 		return // it ended between the two reads
 	}
@@ -76,14 +76,14 @@ func (n *Inventory) count(o daybook.OldJob) {
 
 // Inventory takes an inventory and notes every job of it in the cutover, in any
 // phase that isn't over.
-func (e *Engine) Inventory(ctx context.Context) (Inventory, error) {
+func (e *Engine) Inventory(ctx context.Context) (OldInventory, error) {
 	c, err := e.Load(ctx)
 	if err != nil {
-		return Inventory{}, err
+		return OldInventory{}, err
 	}
 	place, err := e.old.Check(ctx)
 	if err != nil {
-		return Inventory{}, err
+		return OldInventory{}, err
 	}
 	n := newInventory(place)
 	see := e.seeing(ctx, c)

@@ -9,24 +9,24 @@ import (
 
 // Balance accounts for every job that was seen: by id, each in exactly one term.
 type Balance struct {
-	Seen     int64     `json:"seen"`    // before the gate
-	Arrived  int64     `json:"arrived"` // after it
-	Moved    int64     `json:"moved"`
-	Finished int64     `json:"finished"` // in the old system
-	Inferred int64     `json:"inferred"` // of those: no record of it, only gone from a living owner
-	Dead     int64     `json:"dead"`     // carried over
-	Open     int64     `json:"open"`     // a person decides
-	Returned int64     `json:"returned"`
-	Kept     int64     `json:"kept"`  // the book's, when a rollback came
-	Again    int64     `json:"again"` // duplicates that were recognised and refused, of jobs counted above
-	Still    int64     `json:"still"` // with the old system
-	Balanced bool      `json:"balanced"`
-	Wrong    []Finding `json:"wrong,omitempty"`
-	Opens    []string  `json:"open_ids,omitempty"` // the first of them
+	Seen     int64       `json:"seen"`    // before the gate
+	Arrived  int64       `json:"arrived"` // after it
+	Moved    int64       `json:"moved"`
+	Finished int64       `json:"finished"` // in the old system
+	Inferred int64       `json:"inferred"` // of those: no record of it, only gone from a living owner
+	Dead     int64       `json:"dead"`     // carried over
+	Open     int64       `json:"open"`     // a person decides
+	Returned int64       `json:"returned"`
+	Kept     int64       `json:"kept"`  // the book's, when a rollback came
+	Again    int64       `json:"again"` // duplicates that were recognised and refused, of jobs counted above
+	Still    int64       `json:"still"` // with the old system
+	Balanced bool        `json:"balanced"`
+	Wrong    []Misplaced `json:"wrong,omitempty"`
+	Opens    []string    `json:"open_ids,omitempty"` // the first of them
 }
 
-// Finding is one job that isn't where it should be.
-type Finding struct {
+// Misplaced is one job that isn't where it should be.
+type Misplaced struct {
 	ID   string `json:"id"`
 	What string `json:"what"`
 }
@@ -91,7 +91,7 @@ func (e *Engine) Reconcile(ctx context.Context) (Balance, error) {
 
 // inTwoPlaces reads the old store once more: what is there and is accounted for
 // elsewhere is in two places, and what is there and unknown was missed.
-func (e *Engine) inTwoPlaces(ctx context.Context) (wrong []Finding, err error) {
+func (e *Engine) inTwoPlaces(ctx context.Context) (wrong []Misplaced, err error) {
 	var batch []daybook.OldJob
 	look := func() error {
 		ids := make([]string, len(batch))
@@ -108,9 +108,9 @@ func (e *Engine) inTwoPlaces(ctx context.Context) (wrong []Finding, err error) {
 			switch {
 			case len(wrong) >= namedMost:
 			case !ok:
-				wrong = append(wrong, Finding{o.Name(), fmt.Sprintf("is %s in the old system and in no list", o.State)})
+				wrong = append(wrong, Misplaced{o.Name(), fmt.Sprintf("is %s in the old system and in no list", o.State)})
 			case i.Term != daybook.TermStill && i.Term != daybook.TermFinished:
-				wrong = append(wrong, Finding{o.Name(), fmt.Sprintf("is %s here and %s in the old system", i.Term, o.State)})
+				wrong = append(wrong, Misplaced{o.Name(), fmt.Sprintf("is %s here and %s in the old system", i.Term, o.State)})
 			}
 		}
 		batch = batch[:0]
@@ -131,14 +131,14 @@ func (e *Engine) inTwoPlaces(ctx context.Context) (wrong []Finding, err error) {
 	return wrong, err
 }
 
-func (e *Engine) stillThere(ctx context.Context) (wrong []Finding) {
+func (e *Engine) stillThere(ctx context.Context) (wrong []Misplaced) {
 	for _, t := range []daybook.Term{daybook.TermStill, daybook.TermReturning} {
 		page, err := e.book.Items(ctx, daybook.ItemFilter{Cutover: e.name, Term: t, Limit: namedMost})
 		if err != nil {
-			return append(wrong, Finding{"", "the list can't be read: " + err.Error()})
+			return append(wrong, Misplaced{"", "the list can't be read: " + err.Error()})
 		}
 		for _, i := range page.Items {
-			wrong = append(wrong, Finding{i.ID, fmt.Sprintf("is %s; last seen %s at %s", t, i.Last, i.SeenAt)})
+			wrong = append(wrong, Misplaced{i.ID, fmt.Sprintf("is %s; last seen %s at %s", t, i.Last, i.SeenAt)})
 		}
 	}
 	return wrong

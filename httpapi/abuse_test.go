@@ -232,9 +232,13 @@ func TestL63CallsFromOtherSites(t *testing.T) {
 		w.refused(405, "method_not_allowed", "GET", path+"?reason=r", "")
 	}
 	before := w.want(200, "GET", "/v1/jobs/"+id(1), "").body
+	if _, err := w.book.PlanCutover(t.Context(), daybook.Cutover{Name: "moving", System: "rq", Store: "redis://there",
+		OldQueue: "old", Queue: "new"}, daybook.By{}); err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range w.api.routes {
 		if r.method == http.MethodGet {
-			path := strings.NewReplacer("{id}", id(1)).Replace(r.path)
+			path := strings.NewReplacer("{id}", id(1), "{name}", "moving").Replace(r.path)
 			w.want(200, "GET", path, "")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/cutover"
 	"github.com/daybookdev/daybook/daybooktest"
 )
 
@@ -121,7 +122,8 @@ func TestSensitiveAnswersAreKnown(t *testing.T) {
 		reflect.TypeFor[daybook.Event](), reflect.TypeFor[daybook.Effect](), reflect.TypeFor[daybook.Problem](),
 		reflect.TypeFor[json.RawMessage](), reflect.TypeFor[daybook.Refusal](), reflect.TypeFor[daybook.KeyRecord]()}
 	known := []reflect.Type{reflect.TypeFor[daybook.Job](), reflect.TypeFor[JobPage](), reflect.TypeFor[EffectPage](),
-		reflect.TypeFor[Timeline](), reflect.TypeFor[Attempts]()}
+		reflect.TypeFor[Timeline](), reflect.TypeFor[Attempts](), reflect.TypeFor[Cutovers](),
+		reflect.TypeFor[cutover.Board](), reflect.TypeFor[CutoverItems]()}
 	var within func(t reflect.Type, depth int) bool
 	within = func(t reflect.Type, depth int) bool {
 		switch {

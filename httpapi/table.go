@@ -27,7 +27,10 @@ const (
 	egEnded  = `{"id":"` + egID + `","state":"succeeded","already":false}`
 	egEffect = `{"job":"` + egID + `","name":"charge","policy":"keyed","state":"open","generation":1,` +
 		`"key":"9f86d081884c7d659a2feaa0c55ad015","begun_at":"2026-12-24T18:00:02.000000Z"}`
-	egReason = `{"reason":"address corrected"}`
+	egReason  = `{"reason":"address corrected"}`
+	egCutover = `{"name":"mail","system":"sidekiq","store":"redis://localhost:6379/0","old_queue":"mail",` +
+		`"queue":"mail","phase":"shadow","may_claim":"old","since":"2026-12-24T18:00:00.000000Z",` +
+		`"steps":[{"at":"2026-12-24T18:00:00.000000Z","phase":"shadow","actor":"ada","reason":"Redis goes away"}]}`
 )
 
 // Bodies that hold a document of a user's may be so large.
@@ -195,6 +198,13 @@ func (s *Server) seeRoutes() []route {
 				`"started_at":"2026-12-24T18:00:00.000000Z",`+
 				`"renewed_at":"2026-12-24T18:00:10.000000Z","lease_until":"2026-12-24T18:00:40.000000Z","running":1}]}`),
 	}
+	all = append(all,
+		get("/v1/cutovers", "listCutovers", "List the queues that move in from other systems", s.cutovers).
+			shows("", `{"cutovers":[`+egCutover+`]}`),
+		get("/v1/cutovers/{name}", "getCutover", "Show a cutover's phase board", s.cutover),
+		get("/v1/cutovers/{name}/items", "listCutoverItems", "List an old system's jobs, and what became of each",
+			s.cutoverItems).asks(limitParam, cursorParam,
+			param{name: "term", kind: "string", about: "only of this term of the balance", words: words(daybook.Terms)}))
 	if s.opts.Check != nil {
 		check := get("/v1/check", "check", "Hold the book to its invariants, reading only", s.check).takesLong().
 			asks(param{name: "full", kind: "boolean", about: "walk all rows, not only live ones and what ended lately"}).

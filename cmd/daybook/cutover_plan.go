@@ -129,7 +129,7 @@ func paragraph(t *table, label, text string) {
 
 const paragraphWidth = 96
 
-func inventoryRows(t *table, n cutover.Inventory) {
+func inventoryRows(t *table, n cutover.OldInventory) {
 	t.row("inventory", "of "+n.At.String())
 	for _, s := range daybook.OldStates {
 		if s != daybook.OldGone {

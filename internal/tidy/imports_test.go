@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"relay":           {"root"},
 	"worker":          {"root", "reconcile", "relay"},
 	"worker/webhook":  {"root"},
-	"httpapi":         {"root"},
+	"httpapi":         {"root", "cutover"},
 	"client":          {"root"},
 	"telemetry":       {"root"},
 	"store/sqlite":    {"root", "bell/local"},    // its default bell
