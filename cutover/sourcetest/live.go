@@ -141,13 +141,20 @@ func MoveLive(t *testing.T, l Live) {
 	}
 	<-produced
 	// The last sweeps: what fails in the old system comes to the retry set late.
+	last := ""
+	defer func() {
+		if t.Failed() {
+			t.Log(last)
+		}
+	}()
 	until(t, "an empty queue", func() bool {
 		l.runMover(t, book, 0)
 		left, err := l.Old.Left(t.Context())
 		must(t, err)
-		for _, has := range []string{"running", "working", "active"} { // jobs that hang on purpose, late reports
+		for _, has := range []string{"running", "working", "active", "wip"} { // jobs that hang on purpose, late reports
 			delete(left, has)
 		}
+		last = fmt.Sprintf("left are %v; %s", left, l.accounted(t, jobs, book))
 		return len(left) == 0 && l.accounted(t, jobs, book) == ""
 	})
 	if what := l.accounted(t, jobs, book); what != "" {
