@@ -21,8 +21,8 @@ func heldDrill() drill.Result {
 
 // What was found decides the exit status, and how to do it again is said.
 func TestDrillVerdictIsTheExitStatus(t *testing.T) {
-	f := drillFlags{Options: drill.Options{Seed: 3, Gaps: []string{"begin", "pause"}, Times: 2}, minutes: 0.5}
-	const again = "daybook drill --seed 3 --gap begin --gap pause --minutes 0.5 --times 2"
+	f := drillFlags{seed: 3, gaps: []string{"begin", "pause"}, times: 2, minutes: 0.5, effects: true}
+	const again = "daybook drill --seed 3 --effects --gap begin --gap pause --minutes 0.5 --times 2"
 	for _, tt := range []struct {
 		name string
 		edit func(*drill.Result)
@@ -67,7 +67,7 @@ func TestDrillVerdictIsTheExitStatus(t *testing.T) {
 func TestDrillRuns(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
-	p := c.start("drill", "--gap", "reply", "--seed", "4", "--lanes", "4", "-o", "json")
+	p := c.start("drill", "--effects", "--gap", "reply", "--seed", "4", "--lanes", "4", "-o", "json")
 	p.ends(statusDone)
 	var got drill.Result
 	oneJSONLine(t, p.out.String(), &got)

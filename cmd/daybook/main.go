@@ -36,7 +36,8 @@ type app struct {
 	terminal func(stream any) bool
 	now      func() time.Time // the book's clock; nil is the process's
 	flags    globals
-	cache    int // bytes of the book's file to keep in memory; 0 is cacheSmall
+	cache    int           // bytes of the book's file to keep in memory; 0 is cacheSmall
+	echo     time.Duration // how often a bell makes sure that it hears; 0 is its default
 }
 
 func (a *app) run(args []string) int {
