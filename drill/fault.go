@@ -101,7 +101,7 @@ func (l *lane) freeze(ctx context.Context, victim *process) error {
 		if err := procs.Stop(victim.cmd.Process); err != nil {
 			return err
 		}
-		probe, stop := context.WithTimeout(ctx, time.Second)
+		probe, stop := context.WithTimeout(ctx, lull)
 		err := l.book.Store().Write(probe, "probing", func(daybook.Tx) error { return nil })
 		stop()
 		if err == nil || ctx.Err() != nil {

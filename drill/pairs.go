@@ -74,7 +74,7 @@ var decisions = []decision{
 		_, err := m.l.book.ExpireWaiting(ctx)
 		return "", err
 	}}, ready: func(ctx context.Context, m *meeting, o move) error {
-		r := daybook.Request{ExpiresAt: time.Now().Add(5 * whileHeld)}
+		r := daybook.Request{ExpiresAt: time.Now().Add(5 * m.l.held)}
 		return m.enqueue(ctx, r, owned(o))
 	}},
 	{move: move{name: "settle", held: func(ctx context.Context, m *meeting, tx daybook.Tx) error {
@@ -228,7 +228,7 @@ func (m *meeting) aside(ctx context.Context, open bool) error {
 
 // past waits until the job is past its time.
 func (m *meeting) past(ctx context.Context) {
-	pause(ctx, time.Until(m.job.ExpiresAt.Std().Add(whileHeld)))
+	pause(ctx, time.Until(m.job.ExpiresAt.Std().Add(m.l.held)))
 }
 
 // outcome is what two moves came to.
@@ -298,8 +298,8 @@ func (l *lane) meet(ctx context.Context, e *evidence, d decision, o move, decide
 		if second.name == "renew" || second.name == "expire" {
 			o.Second, got.Second = "", "" // tells more than who came first
 		}
-		if first.name == "expire" {
-			o.First, got.First = "", "" // a reconciler may have been faster
+		if first.name == "expire" || owned(first) && !decides {
+			o.First, got.First = "", "" // a reconciler may have been faster; an owner may have said so before
 		}
 		return o == got
 	}
@@ -322,8 +322,9 @@ func (l *lane) meeting(ctx context.Context, d decision, o move) (*meeting, error
 }
 
 // whileHeld is how long the second move gets to meet the first one's open
-// transaction. A shorter one makes the drill milder, and never wrong.
-const whileHeld = 40 * time.Millisecond
+// transaction, and the same where that keeps everybody from writing. A shorter one
+// makes the drill milder, and never wrong.
+const whileHeld, whileHeldFile = 40 * time.Millisecond, 10 * time.Millisecond
 
 // both makes the second move while the first one's transaction is open.
 func (m *meeting) both(ctx context.Context, first, second move) (o outcome, overlapped bool, err error) {
@@ -371,9 +372,9 @@ func (m *meeting) both(ctx context.Context, first, second move) (o outcome, over
 // job that expires.
 func (m *meeting) hold(first move) time.Duration {
 	if first.name == "claim" && m.job.ExpiresAt != 0 {
-		return 8 * whileHeld
+		return 8 * m.l.held
 	}
-	return whileHeld
+	return m.l.held
 }
 
 // refused reports whether a move was answered rather than broken.

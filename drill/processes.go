@@ -60,14 +60,12 @@ func sigterm(ctx context.Context, l *lane, e *evidence) error {
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		e.say("the worker ended with %s", p.cmd.ProcessState)
 	}
-	left, err := l.book.Sessions(ctx, daybook.SessionFilter{Worker: p.Name})
+	err := l.until(ctx, e, "the stopped worker's session to end", func() (bool, error) {
+		left, err := l.book.Sessions(ctx, daybook.SessionFilter{Worker: p.Name})
+		return len(left) == 0, err
+	})
 	if err != nil {
 		return err
-	}
-	for _, s := range left {
-		if s.Live() {
-			e.say("session %s of the stopped worker lives", s.ID)
-		}
 	}
 	return l.canary(ctx, l, e)
 }
@@ -113,7 +111,7 @@ func clockOff(by time.Duration) func(context.Context, *lane, *evidence) error {
 			return err
 		}
 		aside.workers = append(aside.workers, off)
-		if aside.puts, err = aside.start(setup{Role: roleEnqueuer, Load: true, Clock: by,
+		if aside.puts, err = aside.start(setup{Role: roleEnqueuer, Where: where, Load: true, Clock: by,
 			Accepted: filepath.Join(l.dir, "accepted-"+aside.queue)}); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package drill
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +20,8 @@ type FaultOptions struct {
 	Seed uint64        // decides the order of the faults, and how each is made
 	Only []string      // of [Names]; none is all that the site allows
 	For  time.Duration // begin faults for so long; the first round is finished in any case
-	// Lanes is how many faults are made at once, 1…LanesMax; 0 is faultLanes.
+	// Lanes is how many faults are made at once, 1…LanesMax; 0 is 6, and 4 on a
+	// file.
 	Lanes   int
 	Site    Site
 	Open    Opener
@@ -31,7 +31,9 @@ type FaultOptions struct {
 }
 
 const (
-	faultLanes = 6
+	// faultLanes and fileLanes are how many faults are made at once: fewer on a
+	// file, where one writes at a time.
+	faultLanes, fileLanes = 6, 4
 	// pollFaults is the poll of the lanes' workers: rings are part of the drill, and
 	// where one is lost it mustn't take long.
 	pollFaults = time.Second
@@ -42,7 +44,11 @@ const (
 // Check puts the defaults in and refuses what is out of range. RunFaults does so
 // too.
 func (o *FaultOptions) Check() error {
-	o.Lanes = cmp.Or(o.Lanes, faultLanes)
+	if o.Lanes == 0 {
+		if o.Lanes = faultLanes; o.Site.Full != nil {
+			o.Lanes = fileLanes
+		}
+	}
 	if o.Note == nil {
 		o.Note = func(string, ...any) {}
 	}
@@ -71,6 +77,7 @@ type stand struct {
 	load  *load
 	hurts *hurtBell // of the bell that this process rings; nil is none
 	began time.Time
+	held  time.Duration // how long a transaction stays open for another to meet it
 
 	scenes   []scene
 	relaying sync.Mutex // one fault at a time has the relay
@@ -124,7 +131,10 @@ func newStand(o FaultOptions, log *slog.Logger) (*stand, error) {
 	d := &drill{Options: Options{Command: o.Command, Open: o.Open, Lanes: o.Lanes, Dir: o.Dir, patience: patience,
 		lease: leaseShort}, dir: o.Dir, log: log, doubled: map[daybook.ID]bool{}, bells: true, hub: &hub{},
 		pollLane: pollFaults}
-	s := &stand{drill: d, site: o.Site, opts: o, began: time.Now()}
+	s := &stand{drill: d, site: o.Site, opts: o, began: time.Now(), held: whileHeld}
+	if o.Site.Full != nil {
+		s.held = whileHeldFile
+	}
 	var err error
 	if d.Where, err = o.Site.Where(Route{Application: applicationLanes}); err != nil {
 		return nil, err
@@ -259,7 +269,9 @@ func (s *stand) noteFault(r planned, e evidence) {
 	if e.effect.Doubled {
 		s.doubled[e.job.ID] = true
 	}
-	s.slowest = max(s.slowest, e.recovered)
+	if e.void == "" {
+		s.slowest = max(s.slowest, e.recovered)
+	}
 	s.done++
 	if !e.since.IsZero() {
 		s.events = append(s.events, event{r.gap, r.fault, e.since.Sub(s.began), e.recovered, len(wrong), e.void != ""})

@@ -74,7 +74,9 @@ func (f *drillFlags) register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.gaps, "gap", nil, "only this gap or fault, as --list names it; can be given again (default all)")
 	fs.Float64Var(&f.minutes, "minutes", 0,
 		fmt.Sprintf("make faults for so long (more than 0, at most %d; default each once)", drill.MinutesMax))
-	fs.IntVar(&f.lanes, "lanes", drill.LanesDefault, fmt.Sprintf("faults at once (1…%d)", drill.LanesMax))
+	fs.IntVar(&f.lanes, "lanes", 0,
+		fmt.Sprintf("faults at once, each with processes of its own (1…%d; default as many as the store bears)",
+			drill.LanesMax))
 	fs.StringVar(&f.svg, "svg", "", "write a picture of the drill in time to this file (default none)")
 	fs.BoolVar(&f.ownServer, "own-server", false,
 		"start a PostgreSQL of its own, instead of --db, so that it may be restarted (default false)")
@@ -92,7 +94,8 @@ func (f *drillFlags) register(fs *pflag.FlagSet) {
 // check refuses what doesn't fit together, or is out of range.
 func (f *drillFlags) check(fs *pflag.FlagSet) error {
 	switch {
-	case fs.Changed("minutes") && f.minutes <= 0 || fs.Changed("times") && f.times <= 0 || f.lanes == 0:
+	case fs.Changed("minutes") && f.minutes <= 0 || fs.Changed("times") && f.times <= 0 ||
+		fs.Changed("lanes") && f.lanes <= 0:
 		return usage("--minutes wants more than 0, --times and --lanes 1 or more; got %g, %d and %d", f.minutes, f.times,
 			f.lanes)
 	case f.minutes > drill.MinutesMax || f.minutes != f.minutes:
@@ -182,14 +185,14 @@ func (a *app) drill(ctx context.Context, f drillFlags) (err error) {
 	}
 	o.Command = []string{self, "drill", "--process"}
 	o.Note = func(format string, args ...any) { a.note(format, args...) }
-	if err := o.Check(); err != nil {
+	if err := o.Check(); err != nil { // before anything is made
 		return err
 	}
 	book, site, err := a.drillSite(ctx, power)
 	if err != nil {
 		return err
 	}
-	o.Site, o.Dir = site, book.dir
+	o.Site, o.Dir, o.Lanes = site, book.dir, f.lanes
 	report, err := drill.RunFaults(ctx, o)
 	report.Replay = f.replay()
 	held := err == nil && report.Err() == nil
