@@ -15,7 +15,9 @@ import (
 func (e *evidence) hit() { e.injected, e.since = true, time.Now() }
 
 // say notes what is wrong.
-func (e *evidence) say(format string, args ...any) { e.stuck = append(e.stuck, fmt.Sprintf(format, args...)) }
+func (e *evidence) say(format string, args ...any) {
+	e.stuck = append(e.stuck, fmt.Sprintf(format, args...))
+}
 
 // kill ends the process where it stands, and waits until others have made up for
 // it.

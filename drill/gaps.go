@@ -231,7 +231,11 @@ func (l *lane) relayGap(ctx context.Context, e *evidence) error {
 	if err := l.put(ctx, e); err != nil {
 		return err
 	}
-	victim, err := l.standing(ctx, []*process{p}, e.run, e.gap, func() { l.another(ctx, e) })
+	victim, err := l.standing(ctx, []*process{p}, e.run, e.gap, func() {
+		if err := l.more(ctx, l.book); err != nil { // for a relay that found nothing: another one was faster
+			l.log.Warn("no other job", "err", err)
+		}
+	})
 	switch {
 	case err != nil:
 		return err
@@ -251,16 +255,4 @@ func (l *lane) relayGap(ctx context.Context, e *evidence) error {
 		return err
 	}
 	return p.await(ctx, p.on, e.run)
-}
-
-// another puts in one more job, for a relay that found nothing to do: another one
-// was faster.
-func (l *lane) another(ctx context.Context, e *evidence) {
-	args, err := json.Marshal(effects.Order{Number: e.order + "-more", Value: "1.00"})
-	if err == nil {
-		_, err = l.book.Enqueue(ctx, daybook.Request{Queue: l.queue, Kind: "charge", Args: args})
-	}
-	if err != nil {
-		l.log.Warn("no other job", "err", err)
-	}
 }

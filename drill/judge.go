@@ -13,10 +13,10 @@ import (
 // evidence is what one run left: in the book, and outside.
 type evidence struct {
 	planned
-	order     string // number, by which the destination's ledger is read
-	injected  bool   // the fault was shown to have happened
-	void      string // why it wasn't
-	aside     int    // how often the job was set aside, and settled
+	order     string    // number, by which the destination's ledger is read
+	injected  bool      // the fault was shown to have happened
+	void      string    // why it wasn't
+	aside     int       // how often the job was set aside, and settled
 	since     time.Time // the fault
 	recovered time.Duration
 	stuck     []string // steps that didn't come about

@@ -50,7 +50,9 @@ func ownerOf(j daybook.Job) daybook.Owner {
 	return daybook.Owner{Session: j.Session, Generation: j.Generation}
 }
 
-func refOf(j daybook.Job) daybook.ClaimRef { return daybook.ClaimRef{Job: j.ID, Generation: j.Generation} }
+func refOf(j daybook.Job) daybook.ClaimRef {
+	return daybook.ClaimRef{Job: j.ID, Generation: j.Generation}
+}
 
 // lateOwner has an owner say everything that an owner can say, after a new
 // attempt began: nothing of it may land, its sender is told, and it is kept.

@@ -191,7 +191,9 @@ func heldMove(pure func(j daybook.Job, m *meeting, now daybook.Time) (daybook.Ch
 }
 
 // want puts the job in, and has the session claim it, if it should run.
-func (m *meeting) want(ctx context.Context, running bool) error { return m.enqueue(ctx, daybook.Request{}, running) }
+func (m *meeting) want(ctx context.Context, running bool) error {
+	return m.enqueue(ctx, daybook.Request{}, running)
+}
 
 func (m *meeting) enqueue(ctx context.Context, r daybook.Request, running bool) error {
 	r.ID, r.Queue, r.Kind = daybook.NewID(), m.queue, "pair"
@@ -406,8 +408,7 @@ func (m *meeting) came(ctx context.Context, a, b error, said string) (outcome, e
 	}
 	o := outcome{First: answerOf(a, ""), Second: answerOf(b, said)}
 	if m.job.ExpiresAt != 0 { // what waits again is past its time: a reconciler would end it any moment
-		m.past(ctx)
-		if _, err := m.l.book.ExpireWaiting(ctx); err != nil {
+		if err := m.expired(ctx); err != nil {
 			return o, err
 		}
 	}
@@ -423,6 +424,24 @@ func (m *meeting) came(ctx context.Context, a, b error, said string) (outcome, e
 	attempts, err := m.l.book.Attempts(ctx, m.job.ID)
 	o.Attempts = len(attempts)
 	return o, err
+}
+
+// expired has a job that waits past its time expire. One that another reconciler
+// has in hand is passed by, and looked at again.
+func (m *meeting) expired(ctx context.Context) error {
+	m.past(ctx)
+	for range 50 {
+		_, err := m.l.book.ExpireWaiting(ctx)
+		if err != nil {
+			return err
+		}
+		j, err := m.l.book.Job(ctx, m.job.ID)
+		if err != nil || j.State != daybook.Waiting {
+			return err
+		}
+		pause(ctx, whileHeld)
+	}
+	return nil
 }
 
 func broken(err error) error {

@@ -24,7 +24,7 @@ type FaultRow struct {
 	Runs       int     `json:"runs"` // in which the fault was shown to have happened
 	Void       int     `json:"void"`
 	Violations int     `json:"violations"`
-	Recovery   float64 `json:"recovery_seconds_max"`    // until what it stopped went on
+	Recovery   float64 `json:"recovery_seconds_max"`     // until what it stopped went on
 	Left       string  `json:"not_made_since,omitempty"` // why it couldn't be made here
 }
 
@@ -135,8 +135,10 @@ func (s *stand) witness(ctx context.Context, r *Report) error {
 			return err
 		}
 	}
-	for _, id := range s.load.extra {
-		known[id] = true
+	for _, id := range s.load.extra { // some were not answered, and may not be there
+		if _, err := s.book.Job(ctx, id); err == nil {
+			known[id] = true
+		}
 	}
 	for id, ours := range known {
 		if n := acts[loadOrder+id.String()]; ours && n != 1 {

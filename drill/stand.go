@@ -227,6 +227,11 @@ func (l *lane) scene(ctx context.Context, r planned) (e evidence, err error) {
 		l.still.RLock()
 		defer l.still.RUnlock()
 	}
+	began := time.Now()
+	l.log.Info("fault", "run", r.run, "fault", r.gap, "how", r.fault, "lane", l.queue)
+	defer func() {
+		l.log.Info("over", "run", r.run, "fault", r.gap, "how", r.fault, "took", time.Since(began), "void", e.void)
+	}()
 	if c.run == nil {
 		e, err = l.gap(ctx, r)
 	} else {

@@ -23,6 +23,7 @@ type Proxy struct {
 	down    bool
 	drop    int // how many answers are still to be dropped
 	dropped int
+	passed  int       // reads of what clients sent
 	spoil   *spoiling // the next exchange
 	closed  bool
 }
@@ -30,6 +31,7 @@ type Proxy struct {
 // spoiling is one exchange to be spoiled.
 type spoiling struct {
 	request bool // else its answer
+	ahead   int  // requests to pass before
 	then    func()
 }
 
@@ -56,6 +58,13 @@ func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.conns)
+}
+
+// Passed counts the requests that went through, as far as each came in one piece.
+func (p *Proxy) Passed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.passed
 }
 
 // Cut closes every connection that is open, and says how many ends there were.
@@ -111,14 +120,14 @@ func (p *Proxy) DropAnswers(n int) {
 	p.drop = n
 }
 
-// SpoilNext spoils one exchange: with request, the next bytes that a client sends
-// don't reach the server; without, they do, and what the server answers is
+// Spoil spoils the n-th exchange from now on: with request, what a client sends
+// doesn't reach the server; without, it does, and what the server answers is
 // dropped. Then it calls then, while both ends still wait, and cuts the
 // connection.
-func (p *Proxy) SpoilNext(request bool, then func()) {
+func (p *Proxy) Spoil(n int, request bool, then func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spoil = &spoiling{request, then}
+	p.spoil = &spoiling{request, n, then}
 }
 
 // Dropped is how many answers were dropped so far.
@@ -251,7 +260,17 @@ func (p *Proxy) drops() bool {
 func (p *Proxy) spoils(answers bool) (then func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.spoil == nil || p.spoil.request == answers {
+	if !answers {
+		p.passed++
+	}
+	switch {
+	case p.spoil == nil:
+		return nil
+	case !answers:
+		if p.spoil.ahead--; !p.spoil.request || p.spoil.ahead > 0 {
+			return nil
+		}
+	case p.spoil.request || p.spoil.ahead > 0:
 		return nil
 	}
 	then, p.spoil = p.spoil.then, nil
