@@ -73,7 +73,7 @@ func (l *lane) workerGap(ctx context.Context, e *evidence) error {
 	if err := l.put(ctx, e); err != nil {
 		return err
 	}
-	victim, err := l.standing(ctx, armed, e.run, e.gap, func() { l.ring(ctx, l.queue) })
+	victim, err := l.standing(ctx, armed, e, e.gap, func() { l.ring(ctx, l.queue) })
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (l *lane) enqueuerGap(ctx context.Context, e *evidence) error {
 		return err
 	}
 	p.order(order{Send: &request{ID: e.job.ID, Queue: l.queue, Args: e.args()}})
-	victim, err := l.standing(ctx, []*process{p}, e.run, at, nil)
+	victim, err := l.standing(ctx, []*process{p}, e, at, nil)
 	switch {
 	case err != nil:
 		return err
@@ -231,7 +231,7 @@ func (l *lane) relayGap(ctx context.Context, e *evidence) error {
 	if err := l.put(ctx, e); err != nil {
 		return err
 	}
-	victim, err := l.standing(ctx, []*process{p}, e.run, e.gap, func() {
+	victim, err := l.standing(ctx, []*process{p}, e, e.gap, func() {
 		if err := l.more(ctx, l.book); err != nil { // for a relay that found nothing: another one was faster
 			l.log.Warn("no other job", "err", err)
 		}

@@ -107,7 +107,7 @@ func (l *lane) run(ctx context.Context, r planned) (e evidence, err error) {
 		return e, err
 	}
 	e.job.ID = receipt.ID
-	victim, err := l.standing(ctx, l.workers, r.run, r.gap, nil)
+	victim, err := l.standing(ctx, l.workers, &e, r.gap, nil)
 	if err != nil {
 		return e, err
 	}
@@ -116,6 +116,7 @@ func (l *lane) run(ctx context.Context, r planned) (e evidence, err error) {
 			if err := p.arm(ctx, -r.run, ""); err != nil {
 				return e, err
 			}
+			p.order(order{Go: r.run}) // if it came there too
 		}
 	}
 	switch {
@@ -132,9 +133,10 @@ func (l *lane) run(ctx context.Context, r planned) (e evidence, err error) {
 	return e, l.collect(ctx, &e)
 }
 
-// standing waits for the process that stands in the gap of a run; nil is none.
+// standing waits for the process that stands in a gap with a run's job; nil is none.
 // They are one or two. nudge, if there is one, is called now and then meanwhile.
-func (l *lane) standing(ctx context.Context, of []*process, run int, gap string, nudge func()) (*process, error) {
+func (l *lane) standing(ctx context.Context, of []*process, e *evidence, gap string, nudge func()) (*process, error) {
+	run, job := e.run, e.job.ID
 	late := time.NewTimer(l.patience / 6)
 	defer late.Stop()
 	again := time.NewTicker(lull)
@@ -162,10 +164,14 @@ func (l *lane) standing(ctx context.Context, of []*process, run int, gap string,
 			}
 			continue
 		}
-		if at.Run == run && at.Gap == gap && at.PID == by.cmd.Process.Pid {
+		mine := at.Run == run && at.Gap == gap && at.PID == by.cmd.Process.Pid
+		if mine && (at.Job.IsZero() || at.Job == job) {
 			return by, nil
 		}
 		by.order(order{Go: at.Run})
+		if mine { // it stood there with what another run had left
+			by.order(order{Arm: &arming{Run: run, Gap: gap}})
+		}
 	}
 }
 

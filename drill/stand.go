@@ -128,7 +128,7 @@ func RunFaults(ctx context.Context, o FaultOptions) (report Report, err error) {
 
 // newStand prepares all that needs no book yet.
 func newStand(o FaultOptions, log *slog.Logger) (*stand, error) {
-	d := &drill{Options: Options{Command: o.Command, Open: o.Open, Lanes: o.Lanes, Dir: o.Dir, patience: patience,
+	d := &drill{Options: Options{Command: o.Command, Open: o.Open, Lanes: o.Lanes, Dir: o.Dir, patience: patience / 2,
 		lease: leaseShort}, dir: o.Dir, log: log, doubled: map[daybook.ID]bool{}, bells: true, hub: &hub{},
 		pollLane: pollFaults}
 	s := &stand{drill: d, site: o.Site, opts: o, began: time.Now(), held: whileHeld}
@@ -212,6 +212,7 @@ func (l *lane) make(ctx context.Context) error {
 				break
 			}
 			l.log.Warn("once more", "run", r.run, "fault", r.gap, "how", r.fault, "void", e.void)
+			l.opts.Note("once more: %s %s: %s", r.gap, r.fault, e.void)
 		}
 	}
 	return ctx.Err()
