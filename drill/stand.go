@@ -28,6 +28,8 @@ type FaultOptions struct {
 	Command []string // starts a process: a program that calls Child
 	Dir     string   // keeps what the processes write; must be there
 	Note    func(format string, args ...any)
+
+	fault planted // of the lanes' workers, for the drill's own tests
 }
 
 const (
@@ -129,7 +131,7 @@ func RunFaults(ctx context.Context, o FaultOptions) (report Report, err error) {
 // newStand prepares all that needs no book yet.
 func newStand(o FaultOptions, log *slog.Logger) (*stand, error) {
 	d := &drill{Options: Options{Command: o.Command, Open: o.Open, Lanes: o.Lanes, Dir: o.Dir, patience: patience / 2,
-		lease: leaseShort}, dir: o.Dir, log: log, doubled: map[daybook.ID]bool{}, bells: true, hub: &hub{},
+		lease: leaseShort, fault: o.fault}, dir: o.Dir, log: log, doubled: map[daybook.ID]bool{}, bells: true, hub: &hub{},
 		pollLane: pollFaults}
 	s := &stand{drill: d, site: o.Site, opts: o, began: time.Now(), held: whileHeld}
 	if o.Site.Full != nil {

@@ -69,8 +69,8 @@ func (p *process) kill() {
 // work runs a worker, whose handler does one thing outside, through the ledger.
 func (p *process) work(ctx context.Context) {
 	w := worker.New(p.book, worker.Config{Queues: []string{queue}, Name: "worker", Concurrency: 2, Lease: lease,
-		Grace: time.Second, Poll: 2 * time.Second, Reconcile: reconcile.Options{Every: time.Second},
-		Relay: relay.Options{Every: 500 * time.Millisecond}})
+		Grace: time.Second, Poll: 4 * time.Second, Reconcile: reconcile.Options{Every: 2 * time.Second},
+		Relay: relay.Options{Every: 2 * time.Second}})
 	worker.Handle(w, "job", func(ctx context.Context, c *worker.Claim[json.RawMessage]) error {
 		_, err := worker.Effect(ctx, "act", worker.Keyed(time.Hour), func(ctx context.Context, key string) (int, error) {
 			wait(ctx, 500*time.Millisecond)

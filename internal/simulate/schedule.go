@@ -18,7 +18,7 @@ import (
 const (
 	workers = 3
 	hands   = 2 // claim, hold and complete by hand
-	jobs    = 12
+	jobs    = 8
 )
 
 // kind is what is done to a process, or to the rings.
@@ -55,7 +55,7 @@ type Schedule struct {
 }
 
 // simulated is how long faults happen, in virtual time.
-const simulated = 40 * time.Second
+const simulated = 24 * time.Second
 
 // Draw draws a schedule. The same seed draws the same one.
 func Draw(seed uint64) Schedule {
@@ -64,7 +64,7 @@ func Draw(seed uint64) Schedule {
 	for range 2 + r.IntN(10) {
 		f := fault{at: time.Duration(r.IntN(int(simulated/time.Millisecond))) * time.Millisecond,
 			kind: kinds[r.IntN(len(kinds))], who: r.IntN(workers + hands),
-			last: time.Duration(1+r.IntN(9000)) * time.Millisecond}
+			last: time.Duration(1+r.IntN(8000)) * time.Millisecond}
 		if f.kind == cancel {
 			f.who = r.IntN(jobs)
 		}
