@@ -74,8 +74,13 @@ var decisions = []decision{
 		_, err := m.l.book.ExpireWaiting(ctx)
 		return "", err
 	}}, ready: func(ctx context.Context, m *meeting, o move) error {
-		r := daybook.Request{ExpiresAt: time.Now().Add(5 * m.l.held)}
-		return m.enqueue(ctx, r, owned(o))
+		// A job that should run, and on a busy machine expired before, isn't the one.
+		for soon := 5 * whileHeld; ; soon *= 2 {
+			err := m.enqueue(ctx, daybook.Request{ExpiresAt: time.Now().Add(soon)}, owned(o))
+			if !refused(err) || soon > time.Minute {
+				return err
+			}
+		}
 	}},
 	{move: move{name: "settle", held: func(ctx context.Context, m *meeting, tx daybook.Tx) error {
 		jobs, err := tx.Lock(ctx, []daybook.ID{m.job.ID})

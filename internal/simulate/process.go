@@ -72,11 +72,17 @@ func (p *process) work(ctx context.Context) {
 		Grace: time.Second, Poll: 4 * time.Second, Reconcile: reconcile.Options{Every: 2 * time.Second},
 		Relay: relay.Options{Every: 2 * time.Second}})
 	worker.Handle(w, "job", func(ctx context.Context, c *worker.Claim[json.RawMessage]) error {
+		var used string
 		_, err := worker.Effect(ctx, "act", worker.Keyed(time.Hour), func(ctx context.Context, key string) (int, error) {
+			used = key
 			wait(ctx, 500*time.Millisecond)
 			return p.w.act(key), ctx.Err()
 		})
-		return err
+		if err == nil && used != "" {
+			p.w.recorded(used)
+		}
+		wait(ctx, 2*time.Second) // here many are lost, with their effect done
+		return errors.Join(err, ctx.Err())
 	}, worker.KindOptions{Retry: daybook.Backoff{First: time.Second, Cap: 4 * time.Second, Spread: 0.1}})
 	if err := w.Run(ctx); err != nil {
 		p.w.say("worker %d: %v", p.number, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,8 +23,9 @@ type world struct {
 	mu        sync.Mutex
 	processes [workers + hands]*process
 	turn      int
-	clock     int64          // of the history: no two of its events are at once
-	acts      map[string]int // what happened outside, by effect key
+	clock     int64           // of the history: no two of its events are at once
+	acts      map[string]int  // what happened outside, by effect key
+	done      map[string]bool // which of them the book has recorded
 	ids       []daybook.ID
 	history   []recorded
 	wrong     []string
@@ -32,7 +34,7 @@ type world struct {
 // Run runs a schedule in the caller's bubble of virtual time, and says what is
 // wrong in the end.
 func (s Schedule) Run(ctx context.Context) []string {
-	w := &world{Schedule: s, acts: map[string]int{}}
+	w := &world{Schedule: s, acts: map[string]int{}, done: map[string]bool{}}
 	var err error
 	w.book, err = sqlite.Open(ctx, sqlite.Memory,
 		sqlite.Options{Book: daybook.Options{Bell: daybook.NoBell{}, Log: slog.New(slog.DiscardHandler)}})
@@ -87,12 +89,22 @@ func (w *world) next() *end {
 	return nil
 }
 
-// act is what happens outside, once for each key.
+// act is what happens outside, for an effect key. What the book knows to be done
+// nobody asks for again.
 func (w *world) act(key string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.done[key] {
+		w.wrong = append(w.wrong, "an effect that was recorded as done was called again")
+	}
 	w.acts[key]++
 	return w.acts[key]
+}
+
+func (w *world) recorded(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done[key] = true
 }
 
 // accept puts the jobs in, spread over the time of the faults.
@@ -188,6 +200,11 @@ func (w *world) heal(ctx context.Context) {
 	}
 }
 
+// told reports whether an owner of a job knows, or may know, that it is done.
+func (w *world) told(id daybook.ID) bool {
+	return slices.ContainsFunc(w.history, func(r recorded) bool { return r.job == id && !r.claim && (r.ok || r.unknown) })
+}
+
 // judge compares the book with what is known without it.
 func (w *world) judge(ctx context.Context) {
 	report, err := check.Run(ctx, w.book, check.Options{Full: true})
@@ -208,6 +225,8 @@ func (w *world) judge(ctx context.Context) {
 			w.say("job %s: %v", id, err)
 		case j.Kind == "job" && j.State == daybook.Succeeded:
 			done++
+		case j.State == daybook.Succeeded && !w.told(id):
+			w.say("job %s succeeded, and no owner was told so", id)
 		case j.State != daybook.Succeeded && j.State != daybook.Cancelled:
 			w.say("job %s ended %s %s", id, j.State, j.Reason)
 		}
