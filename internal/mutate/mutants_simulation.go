@@ -7,7 +7,7 @@ const simulation = "./internal/simulate"
 // where to look.
 var simulationMutants = []mutant{
 	{"sim-owner", "an owner write comes from the current owner", "claim.go",
-		"func (j Job) owner(o Owner) error {\n…\n}\n", "func (j Job) owner(Owner) error { return nil }\n", simulation,
+		"\tcase j.Generation != o.Generation:\n…\tcase j.Session != o.Session:", "\tcase false:", simulation,
 		"TestSimulation"},
 	{"sim-effect-done", "a done effect is not called again", "ledger.go",
 		"case e.State == EffectDone:", "case false:", simulation, "TestSimulation"},

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -88,7 +90,27 @@ func (w *world) linear() {
 	}
 	for job, history := range byJob {
 		if porcupine.CheckOperationsTimeout(model, history, linearMost) == porcupine.Illegal {
-			w.say("no order of what the owners of job %s were answered makes sense: %+v", job, history)
+			w.say("no order of what the owners of job %s were answered makes sense: %s", job, w.story(job))
 		}
 	}
+}
+
+// story is what the owners of a job were answered, for people.
+func (w *world) story(job daybook.ID) string {
+	var lines []string
+	for _, r := range w.history {
+		what := "was told that it lost it"
+		switch {
+		case r.job != job:
+			continue
+		case r.claim:
+			what = "claimed it"
+		case r.unknown:
+			what = "was told nothing when it had done it"
+		case r.ok:
+			what = "was told that it is done"
+		}
+		lines = append(lines, fmt.Sprintf("from %d to %d generation %d %s", r.from, min(r.to, w.clock), r.generation, what))
+	}
+	return strings.Join(lines, "; ")
 }
