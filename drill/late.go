@@ -100,7 +100,8 @@ func lateOwner(ctx context.Context, l *lane, e *evidence) error {
 
 // claims claims the scene's job with a session of its own, as soon as it can be
 // had.
-func (l *lane) claims(ctx context.Context, e *evidence, queue string, lease time.Duration) (got daybook.Job, err error) {
+func (l *lane) claims(ctx context.Context, e *evidence, queue string, lease time.Duration) (
+	got daybook.Job, err error) {
 	s, err := l.book.StartSession(ctx, daybook.SessionRequest{Worker: "late", Lease: lease})
 	if err != nil {
 		return got, err

@@ -251,7 +251,8 @@ type outcome struct {
 
 // pairScene is one pair.
 func pairScene(d decision, o move) scene {
-	return scene{name: d.name + "-" + o.name, what: d.name + " while an owner's " + o.name + " is under way, and the other way",
+	return scene{name: d.name + "-" + o.name,
+		what: d.name + " while an owner's " + o.name + " is under way, and the other way",
 		run: func(ctx context.Context, l *lane, e *evidence) error {
 			e.since = time.Now()
 			for _, decides := range []bool{true, false} {

@@ -199,7 +199,8 @@ func (a *app) drill(ctx context.Context, f drillFlags) (err error) {
 	if held || ctx.Err() != nil {
 		err = errors.Join(err, book.clear(), os.RemoveAll(book.dir))
 	} else {
-		a.note("the drill's book is kept, unless its server ends too: %s; what its processes wrote is in %s", book.shown, book.dir)
+		a.note("the drill's book is kept, unless its server ends too: %s; what its processes wrote is in %s", book.shown,
+			book.dir)
 	}
 	if err != nil {
 		return err

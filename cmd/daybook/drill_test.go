@@ -146,7 +146,8 @@ func TestDrillOfFaults(t *testing.T) {
 				t.Errorf("%s stayed", f.Name())
 			}
 		}
-		if picture, err := os.ReadFile(filepath.Join(c.dir, "drill.svg")); err != nil || !strings.Contains(string(picture), "</svg>") {
+		picture, err := os.ReadFile(filepath.Join(c.dir, "drill.svg"))
+		if err != nil || !strings.Contains(string(picture), "</svg>") {
 			t.Errorf("the picture: %v", err)
 		}
 		if c.postgres() {
