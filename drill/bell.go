@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -176,11 +177,10 @@ func (c *carried) Stats() daybook.BellStats {
 }
 
 // hub carries the rings of children whose bells are carried: each to one of those
-// who listen to its queue, in turn.
+// who listen to its queue.
 type hub struct {
 	mu        sync.Mutex
 	listeners []*process
-	turn      int
 }
 
 // listens adds a listener; those that have ended are forgotten.
@@ -202,10 +202,8 @@ func (h *hub) carry(queues []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, queue := range queues {
-		for range h.listeners {
-			h.turn++
-			l := h.listeners[h.turn%len(h.listeners)]
-			if l.Queue == queue && l.running() {
+		for _, i := range rand.Perm(len(h.listeners)) {
+			if l := h.listeners[i]; l.Queue == queue && l.running() {
 				push(l.rings, queue)
 				break
 			}

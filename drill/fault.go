@@ -133,11 +133,12 @@ func (l *lane) replaced(ctx context.Context, before daybook.Job, sessions []dayb
 		if err != nil {
 			return err
 		}
-		if live == 0 && (now.Generation > before.Generation || before.State == daybook.Succeeded) {
+		if live == 0 && (now.Generation > before.Generation || now.State == daybook.Succeeded) {
 			return nil
 		}
 		if time.Now().After(late) {
-			e.void = "the stopped worker's lease didn't end"
+			e.void = fmt.Sprintf("the stopped worker's lease didn't end: %d of its %d sessions live; job %s, generation %d, "+
+				"then %d", live, len(sessions), now.State, before.Generation, now.Generation)
 			return nil
 		}
 		pause(ctx, passes/4)

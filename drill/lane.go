@@ -137,7 +137,7 @@ func (l *lane) run(ctx context.Context, r planned) (e evidence, err error) {
 // They are one or two. nudge, if there is one, is called now and then meanwhile.
 func (l *lane) standing(ctx context.Context, of []*process, e *evidence, gap string, nudge func()) (*process, error) {
 	run, job := e.run, e.job.ID
-	late := time.NewTimer(l.patience / 6)
+	late := time.NewTimer(l.patience / 4)
 	defer late.Stop()
 	again := time.NewTicker(lull)
 	defer again.Stop()

@@ -64,7 +64,7 @@ func TestFaultsHold(t *testing.T) {
 // A drill whose workers forget the ledger, and one whose enqueuer was told of a
 // job that nobody knows, find that.
 func TestFaultsAreFound(t *testing.T) {
-	r := testFaults(t, func(_ string, o *FaultOptions) { o.fault = forgetful }, daybook.GapComplete)
+	r := testFaults(t, func(_ string, o *FaultOptions) { o.fault = forgetful }, daybook.GapStart)
 	if !errors.Is(r.Err(), ErrViolated) {
 		t.Errorf("calls outside of the ledger: got %v", r.Err())
 	}
