@@ -17,7 +17,7 @@ var databaseScenes = []scene{
 	{name: "commit-lost-after", what: "a COMMIT takes hold, and its answer is lost", needs: wantsStore,
 		run: lostCommit(false)},
 	{name: "bell-half-open", what: "the listeners' connections pass nothing any more", needs: wantsBellServer,
-		run: halfOpen},
+		heard: true, run: halfOpen},
 	{name: "connections-cut", what: "the load's connections to the database are cut", needs: wantsStore, run: cut},
 	{name: "database-stalled", what: "the load's connections stand still past the lease", needs: wantsStore, run: stall},
 	{name: "connections-killed", what: "the server ends the load's connections", needs: wantsServer, run: terminate},

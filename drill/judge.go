@@ -16,6 +16,7 @@ type evidence struct {
 	order     string    // number, by which the destination's ledger is read
 	injected  bool      // the fault was shown to have happened
 	void      string    // why it wasn't
+	left      string    // why it can't be made here at all
 	aside     int       // how often the job was set aside, and settled
 	since     time.Time // the fault
 	recovered time.Duration

@@ -29,7 +29,10 @@ type FaultRow struct {
 }
 
 func (r *FaultRow) add(e evidence, wrong int) {
-	r.Violations += wrong
+	if r.Violations += wrong; e.left != "" {
+		r.Left = e.left
+		return
+	}
 	if e.void != "" || !e.injected {
 		r.Void++
 		return

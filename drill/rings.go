@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"time"
 
 	"github.com/daybookdev/daybook"
 )
@@ -12,7 +13,7 @@ var ringScenes = []scene{
 	{name: "ring-late", what: "every ring of a queue comes past the lease", needs: wantsBell, run: lie(ringLate)},
 	{name: "ring-never", what: "no ring of a queue comes", needs: wantsBell, run: lie(ringNever)},
 	{name: "ring-elsewhere", what: "rings for nothing, for other queues and unknown jobs", needs: wantsBell,
-		run: ringElsewhere},
+		heard: true, run: ringElsewhere},
 }
 
 // hurtAll tells every process that rings what becomes of a queue's rings.
@@ -144,4 +145,27 @@ func (l *lane) heard(ctx context.Context) (n int64, err error) {
 		n += t.Worker.Rings
 	}
 	return n, nil
+}
+
+// hearing is how long workers get until they hear the bell.
+const hearing = 5 * time.Second
+
+// deaf says why the lane's workers can't hear the bell: then nothing can be done to
+// what they hear.
+func (l *lane) deaf(ctx context.Context) (why string, err error) {
+	if err := l.ready(ctx); err != nil {
+		return "", err
+	}
+	for late := time.Now().Add(hearing); ; {
+		t, err := l.workers[0].tell(ctx)
+		if err != nil || t.Worker.Bell != nil && t.Worker.Bell.Listening {
+			return "", err
+		}
+		if time.Now().After(late) {
+			return "the workers can't hear the bell: a pooler may stand before it", nil
+		}
+		if !sleep(ctx, lull) {
+			return "", ctx.Err()
+		}
+	}
 }

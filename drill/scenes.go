@@ -17,6 +17,7 @@ type scene struct {
 	// can.
 	needs func(*stand) string
 	alone bool // nobody else makes a fault meanwhile
+	heard bool // it wants workers that hear the bell
 	// run makes it; nil is a gap. It notes in the evidence that it happened, or why
 	// it is void, and what is wrong.
 	run func(ctx context.Context, l *lane, e *evidence) error
@@ -29,7 +30,7 @@ func allScenes() (all []scene) {
 		for _, how := range faultKinds {
 			c := scene{name: g.Name, how: how, what: "between " + g.Between}
 			if g.Name == daybook.GapMark || g.Name == daybook.GapDeliver || g.Name == daybook.GapAck {
-				c.needs = wantsBell
+				c.needs, c.heard = wantsBell, g.Name != daybook.GapMark
 			}
 			all = append(all, c)
 		}

@@ -235,6 +235,12 @@ func (l *lane) scene(ctx context.Context, r planned) (e evidence, err error) {
 	defer func() {
 		l.log.Info("over", "run", r.run, "fault", r.gap, "how", r.fault, "took", time.Since(began), "void", e.void)
 	}()
+	if c.heard {
+		e = evidence{planned: r}
+		if e.left, err = l.deaf(ctx); err != nil || e.left != "" {
+			return e, err
+		}
+	}
 	if c.run == nil {
 		e, err = l.gap(ctx, r)
 	} else {
@@ -260,7 +266,7 @@ func (s *stand) nextFault() (planned, bool) {
 // noteFault puts what came of one into the table.
 func (s *stand) noteFault(r planned, e evidence) {
 	wrong := e.stuck
-	if s.scenes[r.row].run == nil {
+	if s.scenes[r.row].run == nil && e.left == "" {
 		wrong = e.judge()
 	}
 	s.tally.Lock()
