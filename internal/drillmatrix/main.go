@@ -73,7 +73,8 @@ var places = []place{
 		if s.err != nil {
 			return "", "", s.err
 		}
-		b, err := pgtest.StartBouncer(s.postgres, map[string]string{"max_client_conn": "1000", "default_pool_size": "40"})
+		b, err := pgtest.StartBouncer(s.postgres, map[string]string{"max_client_conn": "1000", "default_pool_size": "40",
+			"idle_transaction_timeout": "5"}) // as docs/postgres.md says
 		if err != nil {
 			return "", "", err
 		}
