@@ -203,6 +203,7 @@ func sit(ctx context.Context, l *lane, e *evidence) error {
 			e.void = "the server had no room for one idle connection"
 			return nil
 		}
+		e.since = time.Now() // to open them took its time
 		return l.canary(ctx, l, e)
 	})
 }
