@@ -37,4 +37,8 @@ drill-tx: ## kill a worker a thousand times inside a transaction with its comple
 drill-bells: ## every bell lies while 20,000 jobs a fault run; needs the servers
 	DAYBOOK_TEST_POSTGRES=1 DAYBOOK_TEST_BELLS=1 DAYBOOK_DRILL_JOBS=20000 go test -count=1 -v -timeout 3h ./internal/belldrill
 drill-effects: ## every policy of effects in every gap, killed and stopped, 200 times each; on DAYBOOK_DB, or SQLite in memory
-	go run ./cmd/daybook drill --times 200 --lanes 24 --db $(or $(DAYBOOK_DB),sqlite:$(firstword $(wildcard /dev/shm) .)/drill.db)
+	go run ./cmd/daybook drill --effects --times 200 --lanes 24 --db $(or $(DAYBOOK_DB),sqlite:$(firstword $(wildcard /dev/shm) .)/drill.db)
+drill-matrix: ## ten drills of a minute and one of five on SQLite, on PostgreSQL with each bell, behind PgBouncer; hours
+	go run ./internal/drillmatrix $(if $(ON),-on $(ON)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(LONG),-long $(LONG))
+simulate: ## ten thousand schedules of faults in virtual time, from a seed on: make simulate SEED=1
+	DAYBOOK_SCHEDULES=10000 DAYBOOK_SEED=$(SEED) go test -count=1 -v -timeout 1h -run TestSimulation ./internal/simulate

@@ -3,17 +3,24 @@ package drill
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/examples/effects"
 	"github.com/daybookdev/daybook/internal/procs"
+	"github.com/daybookdev/daybook/reconcile"
+	"github.com/daybookdev/daybook/relay"
 	"github.com/daybookdev/daybook/worker"
 )
 
@@ -46,18 +53,24 @@ func Child(in io.Reader, out, logs io.Writer, open Opener) error {
 	return nil
 }
 
-// child is one worker process, seen from inside.
+// child is one process of the drill, seen from inside.
 type child struct {
 	setup
-	open Opener
-	out  *procs.Lines
-	gate *gate
-	log  *slog.Logger
+	open    Opener
+	out     *procs.Lines
+	gate    *gate
+	log     *slog.Logger
+	hurt    *hurtBell // nil where rings are no part of the drill
+	carried *carried  // nil where the bell leaves the process by itself
+	worker  *worker.Worker
+	sends   chan request
+	sent    atomic.Int64
 }
 
-// live opens the book and works until the orders end.
+// live opens the book and does what the role is until the orders end, or until
+// the process is told to stop (SIGTERM).
 func (c *child) live(orders *bufio.Reader) error {
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	c.gate = newGate(c.out)
 	c.gate.deaf = c.Fault == deaf
@@ -66,6 +79,14 @@ func (c *child) live(orders *bufio.Reader) error {
 		return err
 	}
 	defer book.Close()
+	if c.Bells {
+		book = c.bells(book)
+	}
+	c.sends = make(chan request, 8)
+	live, err := c.begin(book)
+	if err != nil {
+		return err
+	}
 	go func() {
 		if err := procs.ReadLines(orders, c.obey); err != nil {
 			c.log.Error("the parent can't be understood; ending", "err", err)
@@ -73,7 +94,47 @@ func (c *child) live(orders *bufio.Reader) error {
 		time.AfterFunc(parting, func() { os.Exit(1) })
 		stop()
 	}()
-	return c.work(ctx, book)
+	_ = c.out.Write(report{Ready: true}) // the parent is gone: so will this process be
+	return live(ctx)
+}
+
+// bells gives the book a bell that can be hurt. Where its own doesn't leave the
+// process, the parent carries the rings.
+func (c *child) bells(book *daybook.Book) *daybook.Book {
+	outside := book.Outside()
+	if book.Bell() == nil { // nobody wants any
+		return book
+	}
+	if outside == nil {
+		c.carried = newCarried(func(r report) { _ = c.out.Write(r) })
+		outside = c.carried
+	}
+	c.hurt = newHurtBell(outside)
+	return daybook.New(book.Store(), daybook.Options{Log: c.log, Hook: c.gate.hook, Bell: c.hurt})
+}
+
+// begin makes what the role is, and returns what lives it.
+func (c *child) begin(book *daybook.Book) (live func(context.Context) error, err error) {
+	switch c.Role {
+	case roleEnqueuer:
+		return c.enqueuer(book)
+	case roleRelay:
+		return func(ctx context.Context) error { return runLoops(ctx, book) }, nil
+	case roleServer:
+		return c.server(book)
+	}
+	c.makeWorker(book)
+	return c.worker.Run, nil
+}
+
+// runLoops relays and reconciles until ctx ends.
+func runLoops(ctx context.Context, book *daybook.Book) error {
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	if book.Outside() != nil {
+		loops.Go(func() { _ = relay.New(book, relay.Options{Every: passes / 2}).Run(ctx) }) // fails for options only
+	}
+	return reconcile.New(book, reconcile.Options{Every: passes}).Run(ctx)
 }
 
 // obey carries one order out. It never blocks on the handler: the parent may
@@ -84,13 +145,34 @@ func (c *child) obey(o order) {
 		c.gate.arm(*o.Arm)
 	case o.Go != 0:
 		c.gate.goOn(o.Go)
+	case o.Send != nil:
+		push(c.sends, *o.Send)
+	case o.Hurt != nil && c.hurt != nil:
+		c.hurt.set(*o.Hurt)
+	case o.Ring != "" && c.carried != nil:
+		c.carried.hear(o.Ring)
+	case o.Tell != 0:
+		c.tell(o.Tell)
 	}
 }
 
-// work runs the handlers of the examples, one job at a time.
-func (c *child) work(ctx context.Context, book *daybook.Book) error {
-	w := worker.New(book, worker.Config{Queues: []string{c.Queue}, Name: c.Name, Concurrency: 1, Lease: c.Lease,
-		Grace: time.Second, Poll: poll, NoLoops: true}) // the parent reconciles
+// tell says what this process has counted.
+func (c *child) tell(number int) {
+	t := told{Number: number, Wall: time.Now().Add(c.Clock), Sent: c.sent.Load()}
+	if c.worker != nil {
+		t.Worker = c.worker.Stats()
+	}
+	if c.hurt != nil {
+		t.Hurt = c.hurt.spoiled()
+	}
+	_ = c.out.Write(report{Told: &t})
+}
+
+// makeWorker makes one that runs the handlers of the examples.
+func (c *child) makeWorker(book *daybook.Book) {
+	w := worker.New(book, worker.Config{Queues: []string{c.Queue}, Name: c.Name, Concurrency: cmp.Or(c.Slots, 1),
+		Lease: c.Lease, Grace: time.Second, Poll: cmp.Or(c.Poll, poll), NoLoops: !c.Loops,
+		Reconcile: reconcile.Options{Every: passes}})
 	c.To.Client = &http.Client{Transport: &sending{gate: c.gate, through: &http.Transport{ResponseHeaderTimeout: parting}}}
 	options := worker.KindOptions{Retry: daybook.Backoff{First: poll, Cap: time.Second, Spread: 0.1}}
 	if c.Fault == forgetful {
@@ -98,7 +180,7 @@ func (c *child) work(ctx context.Context, book *daybook.Book) error {
 	} else {
 		c.To.Register(w, options)
 	}
-	return w.Run(ctx)
+	c.worker = w
 }
 
 // sending is the way out of a worker. In front of it is the place that no check

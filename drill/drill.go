@@ -135,6 +135,10 @@ type drill struct {
 	log  *slog.Logger
 	ends time.Time // no round begins after that
 
+	bells    bool          // rings are part of the drill
+	hub      *hub          // carries them, where the book's bell doesn't leave its process
+	pollLane time.Duration // of the lanes' workers; 0 is poll
+
 	mu      sync.Mutex
 	plan    *planner
 	done    int

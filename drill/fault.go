@@ -11,23 +11,41 @@ import (
 	"github.com/daybookdev/daybook/internal/procs"
 )
 
-// kill ends the worker where it stands, and waits until the other has made up
-// for it.
+// hit notes that the fault has happened.
+func (e *evidence) hit() { e.injected, e.since = true, time.Now() }
+
+// say notes what is wrong.
+func (e *evidence) say(format string, args ...any) {
+	e.stuck = append(e.stuck, fmt.Sprintf(format, args...))
+}
+
+// kill ends the process where it stands, and waits until others have made up for
+// it.
 func (l *lane) kill(ctx context.Context, victim *process, e *evidence) error {
 	if !victim.kill() {
 		e.void = fmt.Sprintf("process %d was not killed: it %s", victim.cmd.Process.Pid, victim.cmd.ProcessState)
 		return nil
 	}
-	e.injected = true
-	since := time.Now()
+	e.hit()
 	if err := l.fill(); err != nil {
 		return err
 	}
-	if err := l.rests(ctx, e); err != nil {
-		return err
-	}
-	e.recovered = time.Since(since)
-	return nil
+	return l.made(ctx, e)
+}
+
+// made waits until the job has come to rest, and notes how long that took since
+// the fault.
+func (l *lane) made(ctx context.Context, e *evidence) error {
+	err := l.rests(ctx, e)
+	e.recovered = max(e.recovered, time.Since(e.since))
+	return err
+}
+
+// goOn lets a process that was stopped in a gap go on.
+func (l *lane) goOn(p *process, e *evidence) error {
+	err := procs.Continue(p.cmd.Process)
+	p.order(order{Go: e.run})
+	return err
 }
 
 // stop stops the worker where it stands until its lease is past, and lets it go
@@ -45,21 +63,15 @@ func (l *lane) stop(ctx context.Context, victim *process, e *evidence) error {
 	if err := l.freeze(ctx, victim); err != nil {
 		return err
 	}
-	goOn := func() error {
-		err := procs.Continue(victim.cmd.Process)
-		victim.order(order{Go: e.run})
-		return err
-	}
-	since := time.Now()
+	e.since = time.Now()
 	if err := l.replaced(ctx, before, sessions, e); err != nil {
-		_ = goOn() // what failed is told
+		_ = l.goOn(victim, e) // what failed is told
 		return err
 	}
 	if !e.early {
-		err = l.rests(ctx, e)
-		e.recovered = time.Since(since)
+		err = l.made(ctx, e)
 	}
-	if err := errorsOf(err, goOn()); err != nil {
+	if err := errorsOf(err, l.goOn(victim, e)); err != nil {
 		return err
 	}
 	if err := victim.await(ctx, victim.on, e.run); err != nil {
@@ -67,12 +79,11 @@ func (l *lane) stop(ctx context.Context, victim *process, e *evidence) error {
 	}
 	e.injected = e.void == ""
 	if e.early {
-		if err := l.rests(ctx, e); err != nil {
+		if err := l.made(ctx, e); err != nil {
 			return err
 		}
-		e.recovered = time.Since(since)
 	}
-	if e.gap == daybook.GapReply { // there everything had been said
+	if e.gap == daybook.GapReply || !slices.Contains(Gaps, e.gap) { // there is nothing to be said late
 		return nil
 	}
 	return l.fenced(ctx, before, e)
@@ -92,7 +103,7 @@ func (l *lane) freeze(ctx context.Context, victim *process) error {
 		if err := procs.Stop(victim.cmd.Process); err != nil {
 			return err
 		}
-		probe, stop := context.WithTimeout(ctx, time.Second)
+		probe, stop := context.WithTimeout(ctx, lull)
 		err := l.book.Store().Write(probe, "probing", func(daybook.Tx) error { return nil })
 		stop()
 		if err == nil || ctx.Err() != nil {
@@ -122,11 +133,12 @@ func (l *lane) replaced(ctx context.Context, before daybook.Job, sessions []dayb
 		if err != nil {
 			return err
 		}
-		if live == 0 && (now.Generation > before.Generation || before.State == daybook.Succeeded) {
+		if live == 0 && (now.Generation > before.Generation || now.State == daybook.Succeeded) {
 			return nil
 		}
 		if time.Now().After(late) {
-			e.void = "the stopped worker's lease didn't end"
+			e.void = fmt.Sprintf("the stopped worker's lease didn't end: %d of its %d sessions live; job %s, generation %d, "+
+				"then %d", live, len(sessions), now.State, before.Generation, now.Generation)
 			return nil
 		}
 		pause(ctx, passes/4)

@@ -13,10 +13,12 @@ import (
 // evidence is what one run left: in the book, and outside.
 type evidence struct {
 	planned
-	order     string // number, by which the destination's ledger is read
-	injected  bool   // the fault was shown to have happened
-	void      string // why it wasn't
-	aside     int    // how often the job was set aside, and settled
+	order     string    // number, by which the destination's ledger is read
+	injected  bool      // the fault was shown to have happened
+	void      string    // why it wasn't
+	left      string    // why it can't be made here at all
+	aside     int       // how often the job was set aside, and settled
+	since     time.Time // the fault
 	recovered time.Duration
 	stuck     []string // steps that didn't come about
 
@@ -148,22 +150,9 @@ func (d *drill) verdict(report check.Report, took time.Duration) Result {
 		r.Violations += row.Violations
 		r.Void += row.Void
 	}
-	for _, i := range report.Invariants {
-		rows := i.Rows
-		if i.Name == doubledInvariant {
-			if rows -= len(d.doubled); rows < 0 { // the checker missed some
-				rows = -rows
-			}
-		}
-		if rows == 0 {
-			continue
-		}
-		r.Violations += rows
-		d.found = append(d.found, fmt.Sprintf("check %s: %d more than the runs explain", i.Name, rows))
-		for _, v := range i.Found {
-			d.found = append(d.found, fmt.Sprintf("check %s: %s %s", i.Name, v.Subject, v.Detail))
-		}
-	}
+	wrong, found := againstBook(report, len(d.doubled))
+	r.Violations += wrong
+	d.found = append(d.found, found...)
 	r.Found = d.found[:min(len(d.found), foundMax)]
 	return r
 }

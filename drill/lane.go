@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,8 @@ type lane struct {
 	queue   string
 	starts  int // for the workers' names
 	workers []*process
+	puts    *process // an enqueuer, once one was wanted
+	*stand           // the whole drill that the lane is part of; nil in that of effects
 }
 
 // again is how often a run is made whose fault couldn't be shown to have
@@ -27,11 +30,7 @@ const again = 3
 
 // work makes runs until there are no more. However it ends, no worker is left.
 func (l *lane) work(ctx context.Context) error {
-	defer func() {
-		for _, p := range l.workers {
-			p.end()
-		}
-	}()
+	defer l.end()
 	for r, more := l.next(); more; r, more = l.next() {
 		for try := 1; ; try++ {
 			e, err := l.run(ctx, r)
@@ -48,21 +47,43 @@ func (l *lane) work(ctx context.Context) error {
 	return nil
 }
 
+// end ends the lane's processes.
+func (l *lane) end() {
+	for _, p := range l.workers {
+		p.end()
+	}
+	if l.puts != nil {
+		l.puts.end()
+	}
+}
+
 // fill starts what is missing of the lane's two workers.
 func (l *lane) fill() error {
 	l.workers = slices.DeleteFunc(l.workers, func(p *process) bool { return !p.running() })
 	for len(l.workers) < 2 {
-		l.starts++
-		p, err := start(l.Command, l.dir, setup{Name: fmt.Sprintf("%s-%d", l.queue, l.starts), Queue: l.queue,
-			Where: l.Where, Lease: l.lease, Fault: l.fault, To: effects.Handlers{Payments: l.to["charge"].URL,
-				Mail: l.to["mail"].URL, Prices: l.to["price"].URL, Legacy: l.to["letter"].URL,
-				Window: window, Quiet: quiet}})
+		p, err := l.start(setup{Fault: l.fault})
 		if err != nil {
 			return err
 		}
 		l.workers = append(l.workers, p)
 	}
 	return nil
+}
+
+// start starts a process of the lane's, with what all of them have in common.
+func (l *lane) start(s setup) (*process, error) {
+	l.starts++
+	s.Name, s.Queue = fmt.Sprintf("%s%s-%d", l.queue, s.Role, l.starts), l.queue
+	s.Bells, s.Poll = l.bells, cmp.Or(s.Poll, l.pollLane)
+	return l.begin(s)
+}
+
+// begin starts a process of the drill's.
+func (d *drill) begin(s setup) (*process, error) {
+	s.Lease, s.Where = cmp.Or(s.Lease, d.lease), cmp.Or(s.Where, d.Where)
+	s.To = effects.Handlers{Payments: d.to["charge"].URL, Mail: d.to["mail"].URL, Prices: d.to["price"].URL,
+		Legacy: d.to["letter"].URL, Window: window, Quiet: quiet}
+	return start(d.Command, d.dir, s, d.hub)
 }
 
 // run makes one run: both workers are armed, the first to stand in the gap gets
@@ -86,7 +107,7 @@ func (l *lane) run(ctx context.Context, r planned) (e evidence, err error) {
 		return e, err
 	}
 	e.job.ID = receipt.ID
-	victim, err := l.standing(ctx, r)
+	victim, err := l.standing(ctx, l.workers, &e, r.gap, nil)
 	if err != nil {
 		return e, err
 	}
@@ -95,6 +116,7 @@ func (l *lane) run(ctx context.Context, r planned) (e evidence, err error) {
 			if err := p.arm(ctx, -r.run, ""); err != nil {
 				return e, err
 			}
+			p.order(order{Go: r.run}) // if it came there too
 		}
 	}
 	switch {
@@ -111,11 +133,15 @@ func (l *lane) run(ctx context.Context, r planned) (e evidence, err error) {
 	return e, l.collect(ctx, &e)
 }
 
-// standing waits for the worker that stands in the gap of a run; nil is none.
-func (l *lane) standing(ctx context.Context, r planned) (*process, error) {
-	late := time.NewTimer(l.patience / 6)
+// standing waits for the process that stands in a gap with a run's job; nil is none.
+// They are one or two. nudge, if there is one, is called now and then meanwhile.
+func (l *lane) standing(ctx context.Context, of []*process, e *evidence, gap string, nudge func()) (*process, error) {
+	run, job := e.run, e.job.ID
+	late := time.NewTimer(l.patience / 4)
 	defer late.Stop()
-	one, two := l.workers[0], l.workers[1]
+	again := time.NewTicker(lull)
+	defer again.Stop()
+	one, two := of[0], of[len(of)-1]
 	for {
 		var at standing
 		var by *process
@@ -132,13 +158,25 @@ func (l *lane) standing(ctx context.Context, r planned) (*process, error) {
 			return nil, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		case <-again.C:
+			if nudge != nil {
+				nudge()
+			}
+			continue
 		}
-		if at.Run == r.run && at.Gap == r.gap && at.PID == by.cmd.Process.Pid {
+		mine := at.Run == run && at.Gap == gap && at.PID == by.cmd.Process.Pid
+		if mine && (at.Job.IsZero() || at.Job == job) {
 			return by, nil
 		}
 		by.order(order{Go: at.Run})
+		if mine { // it stood there with what another run had left
+			by.order(order{Arm: &arming{Run: run, Gap: gap}})
+		}
 	}
 }
+
+// lull is how often a drill that waits does something about it.
+const lull = 300 * time.Millisecond
 
 // rests waits until the job has ended or waits for a person.
 func (l *lane) rests(ctx context.Context, e *evidence) error {
@@ -157,7 +195,8 @@ func (l *lane) rests(ctx context.Context, e *evidence) error {
 func (l *lane) until(ctx context.Context, e *evidence, what string, ask func() (bool, error)) error {
 	late := time.Now().Add(l.patience)
 	for {
-		if done, err := ask(); done || err != nil {
+		done, err := ask()
+		if err = unlessAway(ctx, err); done || err != nil {
 			return err
 		}
 		if time.Now().After(late) {

@@ -24,6 +24,11 @@ type process struct {
 	armed  chan int      // runs whose arming is in force
 	at     chan standing // where it stands
 	on     chan int      // runs it went on from
+	sent   chan sent     // answers of an enqueuer
+	told   chan told     // what it counted
+	ready  chan struct{} // closed when it does its work
+	rings  chan string   // to be brought to it
+	hub    *hub          // carries its rings; may be nil
 	gone   chan struct{} // closed when it has ended
 
 	mu    sync.Mutex
@@ -34,9 +39,10 @@ type process struct {
 const patience = 90 * time.Second
 
 // start starts a worker.
-func start(command []string, dir string, s setup) (*process, error) {
+func start(command []string, dir string, s setup, h *hub) (*process, error) {
 	p := &process{setup: s, cmd: exec.Command(command[0], command[1:]...), armed: make(chan int, 8),
-		at: make(chan standing, 8), on: make(chan int, 8), gone: make(chan struct{})}
+		at: make(chan standing, 8), on: make(chan int, 8), sent: make(chan sent, 8), told: make(chan told, 8),
+		ready: make(chan struct{}), rings: make(chan string, 64), hub: h, gone: make(chan struct{})}
 	fail := func(err error) (*process, error) {
 		return nil, &daybook.Error{Code: daybook.CodeInternal, Err: err,
 			Text: "the drill can't start a process of its own (" + command[0] + "): " + err.Error()}
@@ -69,7 +75,20 @@ func start(command []string, dir string, s setup) (*process, error) {
 		_ = p.cmd.Wait()                   // how it ended is in its ProcessState
 	}()
 	p.order(s)
+	go p.bring()
 	return p, nil
+}
+
+// bring brings rings to the process. One that is stopped holds nobody up here.
+func (p *process) bring() {
+	for {
+		select {
+		case queue := <-p.rings:
+			p.order(order{Ring: queue})
+		case <-p.gone:
+			return
+		}
+	}
 }
 
 // hear takes one report in. Nobody waits for those of a run that is over, and
@@ -86,6 +105,17 @@ func (p *process) hear(r report) {
 		push(p.on, r.On)
 	case r.Armed != 0:
 		push(p.armed, r.Armed)
+	case r.Ready:
+		close(p.ready)
+	case r.Sent != nil:
+		push(p.sent, *r.Sent)
+	case r.Told != nil:
+		push(p.told, *r.Told)
+	case p.hub == nil:
+	case r.Listen != nil:
+		p.hub.listens(p)
+	default:
+		p.hub.carry(r.Rings)
 	}
 }
 
@@ -123,6 +153,40 @@ func (p *process) await(ctx context.Context, said <-chan int, run int) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// begun waits until the process does its work.
+func (p *process) begun(ctx context.Context) error {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-p.ready:
+		return nil
+	case <-p.gone:
+		return p.ended()
+	case <-late.C:
+		return daybook.Fail(daybook.CodeInternal, "%s of the drill doesn't begin", p.Name)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// tell asks the process what it counted. Asked twice at once, each gets one of
+// the answers.
+func (p *process) tell(ctx context.Context) (told, error) {
+	p.order(order{Tell: 1})
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case t := <-p.told:
+		return t, nil
+	case <-p.gone:
+		return told{}, p.ended()
+	case <-late.C:
+		return told{}, daybook.Fail(daybook.CodeInternal, "%s of the drill doesn't answer", p.Name)
+	case <-ctx.Done():
+		return told{}, ctx.Err()
 	}
 }
 

@@ -5,20 +5,42 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/examples/effects"
+	"github.com/daybookdev/daybook/worker"
 )
 
 // Parent and child speak in lines of JSON: orders on the child's standard
 // input, reports on its standard output. The end of the orders tells the child
 // to stop: also when the parent died.
 
+// role is what a child is.
+type role string
+
+// The roles. The zero one is a worker.
+const (
+	roleWorker   role = ""
+	roleEnqueuer role = "enqueuer"
+	roleRelay    role = "relay"
+	roleServer   role = "server"
+)
+
 // setup is the first line that a child reads.
 type setup struct {
+	Role  role   `json:",omitempty"`
 	Name  string // unique in the drill
 	Queue string
 	Where string // the book, for [Opener]; may hold a password
 	Lease time.Duration
 	To    effects.Handlers // where the destinations are
 	Fault planted          `json:",omitempty"`
+
+	Poll     time.Duration `json:",omitempty"` // 0 is poll
+	Slots    int           `json:",omitempty"` // handlers at once; 0 is one
+	Loops    bool          `json:",omitempty"` // reconciler and relay beside the handlers
+	Bells    bool          `json:",omitempty"` // rings count, and can be hurt
+	Load     bool          `json:",omitempty"` // of an enqueuer: put jobs in without being told to
+	Accepted string        `json:",omitempty"` // where an enqueuer writes the ids that it was answered
+	Server   string        `json:",omitempty"` // the address to serve at, or to enqueue through
+	Clock    time.Duration `json:",omitempty"` // how far its wall clock is off
 }
 
 // planted is a fault of the worker itself, which the drill must find: for its
@@ -38,18 +60,38 @@ type arming struct {
 	Gap string
 }
 
+// gapReceived is a place of the drill's own in the gap accept: before the
+// enqueuer's transaction. Who is stopped in one of SQLite's stops everybody.
+const gapReceived = "received"
+
+// request is one that an enqueuer is told to make.
+type request struct {
+	ID    daybook.ID
+	Queue string
+	Args  []byte
+}
+
 // order is what the parent wants; one field is set.
 type order struct {
-	Arm *arming `json:",omitempty"`
-	Go  int     `json:",omitempty"` // go on from where this run made you stand
+	Arm  *arming  `json:",omitempty"`
+	Go   int      `json:",omitempty"` // go on from where this run made you stand
+	Send *request `json:",omitempty"`
+	Hurt *hurting `json:",omitempty"`
+	Ring string   `json:",omitempty"` // a ring for this queue, carried by the parent
+	Tell int      `json:",omitempty"` // say what you counted
 }
 
 // report is what a child says; one field is set.
 type report struct {
-	Armed int       `json:",omitempty"` // the arming of this run is in force
-	At    *standing `json:",omitempty"`
-	On    int       `json:",omitempty"` // it went on from where this run made it stand
-	Error string    `json:",omitempty"` // it can't go on, and ends
+	Armed  int       `json:",omitempty"` // the arming of this run is in force
+	At     *standing `json:",omitempty"`
+	On     int       `json:",omitempty"` // it went on from where this run made it stand
+	Error  string    `json:",omitempty"` // it can't go on, and ends
+	Ready  bool      `json:",omitempty"` // it does its work
+	Sent   *sent     `json:",omitempty"`
+	Rings  []string  `json:",omitempty"` // rung, for the parent to carry
+	Listen []string  `json:",omitempty"` // it listens to these queues
+	Told   *told     `json:",omitempty"`
 }
 
 // standing says that the child stands in a gap and waits.
@@ -58,4 +100,20 @@ type standing struct {
 	PID int
 	Gap string
 	Job daybook.ID `json:",omitzero"` // not known in the gap pause
+}
+
+// sent is what an enqueuer was answered.
+type sent struct {
+	ID       daybook.ID
+	Replayed bool   `json:",omitempty"`
+	Error    string `json:",omitempty"`
+}
+
+// told is what a child counted.
+type told struct {
+	Number int          // of the order
+	Worker worker.Stats `json:",omitzero"`
+	Hurt   int          // rings that were spoiled since the last hurting
+	Wall   time.Time    // its clock
+	Sent   int64        // ids that an enqueuer was answered
 }

@@ -79,6 +79,8 @@ func TestRefusedBodies(t *testing.T) {
 		{422, "invalid", "/v1/jobs/batch", `{"jobs":[]}`, "#"},
 		{413, "too_large", "/v1/jobs/batch", "[" + strings.Repeat("{},", daybook.BatchMax) + "{}]", ""},
 		{422, "invalid", "/v1/claims", `{"queues":[]}`, pointer("#/queues")},
+		{422, "invalid", "/v1/claims", `{"queues":["q"],"limt":1}`, "limt"},
+		{422, "invalid", "/v1/claims", `{"queues":["q"],"queues":["q"]}`, pointer("#/queues")},
 		{422, "invalid", "/v1/claims", `{"queues":["q"],"limit":0}`, pointer("#/limit")},
 		{422, "invalid", "/v1/claims", `{"queues":["q"],"limit":10001}`, pointer("#/limit")},
 		{422, "invalid", "/v1/claims", `{"queues":["q"],"lease_seconds":0.5}`, pointer("#/lease_seconds")},

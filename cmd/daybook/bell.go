@@ -60,11 +60,11 @@ func (a *app) broker(scheme, given string) (daybook.Bell, error) {
 	log := a.log()
 	switch scheme {
 	case "redis", "rediss":
-		return opened(redis.Open(at, redis.Options{Name: name, Log: log}))
+		return opened(redis.Open(at, redis.Options{Name: name, Log: log, Echo: a.echo}))
 	case "nats", "tls", "wss":
-		return opened(nats.Open(at, nats.Options{Name: name, Log: log}))
+		return opened(nats.Open(at, nats.Options{Name: name, Log: log, Echo: a.echo}))
 	}
-	return opened(rabbitmq.Open(at, rabbitmq.Options{Name: name, Log: log}))
+	return opened(rabbitmq.Open(at, rabbitmq.Options{Name: name, Log: log, Echo: a.echo}))
 }
 
 // opened keeps a nil bell of one type from becoming a bell that isn't nil.
@@ -109,5 +109,5 @@ func (d postgresDatabase) bell() (daybook.Bell, error) {
 }
 
 func (a *app) postgresBell(url string) (daybook.Bell, error) {
-	return opened(bellpg.Open(a.base, url, bellpg.Options{Schema: a.flags.schema, Log: a.log()}))
+	return opened(bellpg.Open(a.base, url, bellpg.Options{Schema: a.flags.schema, Log: a.log(), Echo: a.echo}))
 }

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/drill"
@@ -20,174 +22,194 @@ import (
 
 // drillFlags say which faults are tried, and how often.
 type drillFlags struct {
-	drill.Options
+	seed          uint64
+	gaps          []string
 	minutes       float64
+	times, lanes  int
+	svg           string
+	restart       string
+	ownServer     bool
+	effects       bool
 	list, process bool
 }
 
 func (a *app) drillCommand() *cobra.Command {
 	var f drillFlags
 	cmd := &cobra.Command{
-		Use: "drill", Short: "Kill and stop real workers around effects, and compare the outside with the book",
-		Long: "Kill and stop real workers around effects, and compare the outside with the book.\n\n" +
-			"It runs on the store that --db names, in a file or schema of its own, which goes when all held. For each\n" +
-			"policy and each gap, a worker is killed in the gap, or stopped in it past its lease; another goes on.\n" +
+		Use: "drill", Short: "Make faults under real processes on your own store and bell, and judge what is left",
+		Long: "Make faults under real processes on your own store and bell, and judge what is left.\n\n" +
+			"It runs on what --db and --bell name, in a file or schema of its own, which goes when all held, and reaches no\n" +
+			"connections but its own. Workers, relay, server and enqueuers are killed, stopped past their lease and told\n" +
+			"lies; in the end every accepted id must be found, and everything must have happened outside just as the book\n" +
+			"says. Each fault must be shown to have happened. Without --minutes it makes each once, in about a minute.\n" +
 			"Exit 5 on a violation, 1 when a fault could not be made.",
-		Example: example("daybook drill --gap record --seed 7", "daybook drill --gap begin --minutes 0.01 -o json"),
+		Example: example("daybook drill --gap cancel-complete --seed 7", "daybook drill --list -o json"),
 		Args:    cobra.NoArgs,
 	}
-	fs := cmd.Flags()
-	fs.Uint64Var(&f.Seed, "seed", 0, "decides the order of the faults (0 or more; default drawn)")
-	fs.StringSliceVar(&f.Gaps, "gap", nil, "where faults happen: "+strings.Join(drill.Gaps, ", ")+"; can be given again "+
-		"(default all)")
-	fs.Float64Var(&f.minutes, "minutes", 0,
-		fmt.Sprintf("begin rounds of every fault for so long (more than 0, at most %d; default one round)",
-			drill.MinutesMax))
-	fs.IntVar(&f.Times, "times", 0, fmt.Sprintf("rounds of every fault (1…%d; default 1, or what --minutes allows)",
-		drill.TimesMax))
-	fs.IntVar(&f.Lanes, "lanes", drill.LanesDefault,
-		fmt.Sprintf("faults at once, with two processes each (1…%d)", drill.LanesMax))
-	fs.BoolVar(&f.list, "list", false, "list the gaps, and run nothing (default false)")
-	fs.BoolVar(&f.process, "process", false, "be one of the drill's own workers (default false)")
-	_ = fs.MarkHidden("process") // fails only for a flag that isn't there
+	f.register(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		fs := cmd.Flags()
 		switch {
 		case f.process:
 			return drill.Child(a.stdin, a.stdout, a.stderr, a.drillOpener(true))
 		case f.list:
 			return a.listDrill()
-		case fs.Changed("minutes") && f.minutes <= 0 || fs.Changed("times") && f.Times <= 0 || f.Lanes == 0:
-			return usage("--minutes wants more than 0, --times and --lanes 1 or more; got %g, %d and %d", f.minutes, f.Times,
-				f.Lanes)
-		case f.minutes > drill.MinutesMax || f.minutes != f.minutes:
-			return usage("--minutes wants at most %d, got %g", drill.MinutesMax, f.minutes)
 		}
-		f.For = time.Duration(f.minutes * float64(time.Minute))
+		if err := f.check(fs); err != nil {
+			return err
+		}
 		if !fs.Changed("seed") {
-			f.Seed = rand.Uint64N(1_000_000)
+			f.seed = rand.Uint64N(1_000_000)
+		}
+		if f.effects {
+			return a.drillEffects(cmd.Context(), f)
 		}
 		return a.drill(cmd.Context(), f)
 	}
 	return cmd
 }
 
-// listDrill says which gaps there are.
+func (f *drillFlags) register(fs *pflag.FlagSet) {
+	fs.Uint64Var(&f.seed, "seed", 0, "decides the order of the faults (0 or more; default drawn)")
+	fs.StringSliceVar(&f.gaps, "gap", nil, "only this gap or fault, as --list names it; can be given again (default all)")
+	fs.Float64Var(&f.minutes, "minutes", 0,
+		fmt.Sprintf("make faults for so long (more than 0, at most %d; default each once)", drill.MinutesMax))
+	fs.IntVar(&f.lanes, "lanes", 0,
+		fmt.Sprintf("faults at once, each with processes of its own (1…%d; default as many as the store bears)",
+			drill.LanesMax))
+	fs.StringVar(&f.svg, "svg", "", "write a picture of the drill in time to this file (default none)")
+	fs.BoolVar(&f.ownServer, "own-server", false,
+		"start a PostgreSQL of its own, instead of --db, so that it may be restarted (default false)")
+	fs.StringVar(&f.restart, "restart-cmd", "",
+		"a shell command that restarts the server of --db; it is run (default none: the server is left alone)")
+	fs.BoolVar(&f.effects, "effects", false,
+		"only around effects, each policy in each gap, as a table of its own (default false)")
+	fs.IntVar(&f.times, "times", 0, fmt.Sprintf("with --effects, rounds of every fault (1…%d; default 1, or what "+
+		"--minutes allows)", drill.TimesMax))
+	fs.BoolVar(&f.list, "list", false, "list the faults, and run nothing (default false)")
+	fs.BoolVar(&f.process, "process", false, "be one of the drill's own processes (default false)")
+	_ = fs.MarkHidden("process") // fails only for a flag that isn't there
+}
+
+// check refuses what doesn't fit together, or is out of range.
+func (f *drillFlags) check(fs *pflag.FlagSet) error {
+	switch {
+	case fs.Changed("minutes") && f.minutes <= 0 || fs.Changed("times") && f.times <= 0 ||
+		fs.Changed("lanes") && f.lanes <= 0:
+		return usage("--minutes wants more than 0, --times and --lanes 1 or more; got %g, %d and %d", f.minutes, f.times,
+			f.lanes)
+	case f.minutes > drill.MinutesMax || f.minutes != f.minutes:
+		return usage("--minutes wants at most %d, got %g", drill.MinutesMax, f.minutes)
+	case f.times > 0 && !f.effects:
+		return usage("--times is for --effects; how long a whole drill takes is --minutes")
+	case f.ownServer && f.restart != "":
+		return usage("--own-server and --restart-cmd don't go together: its own server it restarts itself")
+	case f.effects && (f.svg != "" || f.ownServer || f.restart != ""):
+		return usage("--svg, --own-server and --restart-cmd are not for --effects")
+	}
+	return nil
+}
+
+// length is how long faults are made; 0 is one round.
+func (f *drillFlags) length() time.Duration { return time.Duration(f.minutes * float64(time.Minute)) }
+
+// listDrill says which faults there are.
 func (a *app) listDrill() error {
-	var gaps []daybook.Gap
-	for _, name := range drill.Gaps {
-		for _, g := range daybook.Gaps {
-			if g.Name == name {
-				gaps = append(gaps, g)
-			}
-		}
-	}
-	type listed struct {
-		Name     string `json:"name"`
-		Between  string `json:"between"`
-		Left     string `json:"left"`
-		Repaired string `json:"repaired"`
-	}
-	list := make([]listed, len(gaps))
-	for i, g := range gaps {
-		list[i] = listed{g.Name, g.Between, g.Left, g.Repaired}
-	}
-	whole := map[string]any{"gaps": list}
-	return showList(a, whole, list, []string{"NAME", "BETWEEN", "REPAIRED BY"}, func(t *table, g listed) {
-		t.row(g.Name, g.Between, g.Repaired)
-	})
+	list := drill.List()
+	return showList(a, map[string]any{"gaps": daybook.Gaps, "faults": list}, list, []string{"NAME", "HOW", "WHAT"},
+		func(t *table, f drill.Listed) { t.row(f.Name, f.How, f.What) })
 }
 
 // drillBook is where a drill has its own book.
 type drillBook struct {
-	DB     string       `json:"db"` // may hold a password: travels over pipes only
-	Schema string       `json:"schema,omitempty"`
-	shown  string       // the book's place, for people
-	dir    string       // of the workers' logs; "" is one that the drill makes
-	clear  func() error // removes the book
+	DB     string        `json:"db"` // may hold a password: travels over pipes only
+	Schema string        `json:"schema,omitempty"`
+	Name   string        `json:"name,omitempty"` // of the bell
+	Bell   string        `json:"bell,omitempty"` // "" is the store's own
+	Clock  time.Duration `json:"clock,omitempty"`
+	shown  string        // the book's place, for people
+	dir    string        // of the processes' logs; "" is one that the drill makes
+	clear  func() error  // removes the book
 }
 
+// drillEcho is how often the bells of a drill make sure that they hear.
+const drillEcho = 500 * time.Millisecond
+
 // drillOpener opens the book of a drill, in this process or in one of its
-// workers: those are many, and share what connections the server has.
-func (a *app) drillOpener(worker bool) drill.Opener {
+// children: those are many, and share what connections the server has.
+func (a *app) drillOpener(child bool) drill.Opener {
 	return func(ctx context.Context, where string, o daybook.Options) (*daybook.Book, error) {
 		var b drillBook
 		if json.Unmarshal([]byte(where), &b) != nil {
 			return nil, daybook.Invalid("where", "names no book of a drill")
 		}
-		its := &app{stdin: a.stdin, stdout: a.stdout, stderr: a.stderr, flags: a.flags}
-		its.flags.db, its.flags.schema = b.DB, b.Schema
+		its := &app{base: a.base, stdin: a.stdin, stdout: a.stdout, stderr: a.stderr, flags: a.flags, echo: drillEcho}
+		its.flags.db, its.flags.schema, its.flags.bell = b.DB, cmp.Or(b.Schema, b.Name), b.Bell
 		its.flags.schemaGiven, its.flags.server = b.Schema != "", ""
 		db, err := its.database()
 		if err != nil {
 			return nil, err
 		}
-		if p, ok := db.(postgresDatabase); ok && worker {
-			p.conns = postgres.ConnsMin
-			db = p
+		switch at := db.(type) {
+		case postgresDatabase:
+			if child {
+				at.conns = postgres.ConnsMin
+			}
+			db = at
+		case sqliteDatabase: // whose clock is the process's
+			if b.Clock != 0 {
+				its.now = func() time.Time { return time.Now().Add(b.Clock) }
+			}
+		}
+		if b.Bell != "" && o.Bell == nil {
+			if o.Bell, err = its.bell(db); err != nil {
+				return nil, err
+			}
 		}
 		return db.open(ctx, o)
 	}
 }
 
-// drill makes one drill and shows its result. Its workers are this program
-// again.
-func (a *app) drill(ctx context.Context, f drillFlags) error {
+// drill makes every fault that the site allows, and shows what came of it. Its
+// processes are this program again.
+func (a *app) drill(ctx context.Context, f drillFlags) (err error) {
+	power, stop, err := a.drillPower(f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	o := drill.FaultOptions{Seed: f.seed, Only: f.gaps, For: f.length(), Lanes: f.lanes, Open: a.drillOpener(false)}
 	self, err := os.Executable()
 	if err != nil {
 		return daybook.Fail(daybook.CodeInternal, "the drill can't find its own program to start it again")
 	}
-	f.Command = []string{self, "drill", "--process"}
-	f.Open = a.drillOpener(false)
-	if err := f.Check(); err != nil {
+	o.Command = []string{self, "drill", "--process"}
+	o.Note = func(format string, args ...any) { a.note(format, args...) }
+	if err := o.Check(); err != nil { // before anything is made
 		return err
 	}
-	db, err := a.database()
+	book, site, err := a.drillSite(ctx, power)
 	if err != nil {
 		return err
 	}
-	book, err := db.drill(ctx)
+	o.Site, o.Dir, o.Lanes = site, book.dir, f.lanes
+	report, err := drill.RunFaults(ctx, o)
+	report.Replay = f.replay()
+	held := err == nil && report.Err() == nil
+	if held || ctx.Err() != nil {
+		err = errors.Join(err, book.clear(), os.RemoveAll(book.dir))
+	} else {
+		a.note("the drill's book is kept, unless its server ends too: %s; what its processes wrote is in %s", book.shown,
+			book.dir)
+	}
 	if err != nil {
 		return err
 	}
-	where, err := json.Marshal(book)
-	if err != nil {
-		return err
-	}
-	f.Where, f.Dir = string(where), book.dir
-	f.Progress = a.drillProgress(f)
-	result, err := drill.Run(ctx, f.Options)
-	if err == nil && result.Violations == 0 || ctx.Err() != nil {
-		return errors.Join(err, book.clear(), a.showDrill(result, f, err))
-	}
-	a.note("the drill's book is kept: %s; its workers' logs are in %s", book.shown, cmp.Or(book.dir, result.Dir))
-	return errors.Join(err, a.showDrill(result, f, err))
+	return a.showFaults(report, f)
 }
 
-// drillProgress says how far the drill is: on a terminal as a bar, and else now
-// and then.
-func (a *app) drillProgress(f drillFlags) func(done int) {
-	runs := int64(f.Rows() * f.Times)
-	if runs == 0 {
-		runs = -1 // nobody knows
-	}
-	if bar := a.progress(runs, "faults", false); bar != nil {
-		return func(done int) { _ = bar.Set(done) }
-	}
-	last := time.Now()
-	return func(done int) {
-		if time.Since(last) > 30*time.Second {
-			last = time.Now()
-			a.note("%d faults so far", done)
-		}
-	}
-}
-
-// showDrill shows a result, if there is one, and makes it the exit status.
-func (a *app) showDrill(r drill.Result, f drillFlags, failed error) error {
-	if failed != nil {
-		return nil
-	}
-	r.Replay = f.replay()
+// showFaults shows a report and makes it the exit status.
+func (a *app) showFaults(r drill.Report, f drillFlags) error {
 	if a.json() {
 		if err := daybook.EncodeJSON(a.stdout, r); err != nil {
 			return err
@@ -195,27 +217,51 @@ func (a *app) showDrill(r drill.Result, f drillFlags, failed error) error {
 	} else if err := r.Table(a.stdout); err != nil {
 		return err
 	}
-	switch {
-	case r.Violations > 0:
+	if f.svg != "" {
+		if err := drawFaults(r, f.svg); err != nil {
+			return err
+		}
+	}
+	switch err := r.Err(); {
+	case errors.Is(err, drill.ErrViolated):
 		return exitError{statusViolation, fmt.Sprintf("the drill found %s; replay it by %s",
 			count(r.Violations, "violation"), r.Replay)}
-	case r.Void > 0:
-		return exitError{statusFailed, fmt.Sprintf("the drill is void: %s without the fault", count(r.Void, "run"))}
+	case err != nil:
+		return exitError{statusFailed, fmt.Sprintf("the drill is void: %s could not be shown to have happened",
+			count(r.Void, "fault"))}
 	}
 	return nil
 }
 
-// replay is the command that makes the same drill again, on the same --db.
+func drawFaults(r drill.Report, path string) error {
+	file, err := os.Create(filepath.Clean(path))
+	if err != nil {
+		return exitError{statusFailed, "can't write " + path + ": " + err.Error()}
+	}
+	return errors.Join(r.SVG(file), file.Close())
+}
+
+// replay is the command that makes the same drill again: where, without what may
+// be secret, the environment says.
 func (f drillFlags) replay() string {
-	line := fmt.Sprintf("daybook drill --seed %d", f.Seed)
-	for _, gap := range f.Gaps {
+	line := fmt.Sprintf("daybook drill --seed %d", f.seed)
+	if f.effects {
+		line += " --effects"
+	}
+	for _, gap := range f.gaps {
 		line += " --gap " + gap
 	}
 	if f.minutes > 0 {
 		line += fmt.Sprintf(" --minutes %g", f.minutes)
 	}
-	if f.Times > 0 {
-		line += fmt.Sprintf(" --times %d", f.Times)
+	if f.times > 0 {
+		line += fmt.Sprintf(" --times %d", f.times)
+	}
+	if f.ownServer {
+		line += " --own-server"
+	}
+	if f.restart != "" {
+		line += " --restart-cmd '" + strings.ReplaceAll(f.restart, "'", `'\''`) + "'"
 	}
 	return line
 }

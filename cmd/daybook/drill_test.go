@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/drill"
+	"github.com/daybookdev/daybook/internal/pgtest"
 )
 
 // heldDrill is one in which everything held.
@@ -21,8 +23,8 @@ func heldDrill() drill.Result {
 
 // What was found decides the exit status, and how to do it again is said.
 func TestDrillVerdictIsTheExitStatus(t *testing.T) {
-	f := drillFlags{Options: drill.Options{Seed: 3, Gaps: []string{"begin", "pause"}, Times: 2}, minutes: 0.5}
-	const again = "daybook drill --seed 3 --gap begin --gap pause --minutes 0.5 --times 2"
+	f := drillFlags{seed: 3, gaps: []string{"begin", "pause"}, times: 2, minutes: 0.5, effects: true}
+	const again = "daybook drill --seed 3 --effects --gap begin --gap pause --minutes 0.5 --times 2"
 	for _, tt := range []struct {
 		name string
 		edit func(*drill.Result)
@@ -67,7 +69,7 @@ func TestDrillVerdictIsTheExitStatus(t *testing.T) {
 func TestDrillRuns(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
-	p := c.start("drill", "--gap", "reply", "--seed", "4", "--lanes", "4", "-o", "json")
+	p := c.start("drill", "--effects", "--gap", "reply", "--seed", "4", "--lanes", "4", "-o", "json")
 	p.ends(statusDone)
 	var got drill.Result
 	oneJSONLine(t, p.out.String(), &got)
@@ -89,7 +91,8 @@ func TestDrillRefusesFlags(t *testing.T) {
 	c := newCLI(t)
 	for _, args := range [][]string{{"--gap", "nowhere"}, {"--times", "0"}, {"--times", "-1"}, {"--minutes", "0"},
 		{"--minutes", "-1"}, {"--minutes", "NaN"}, {"--minutes", "1e9"}, {"--lanes", "0"}, {"--lanes", "1000"},
-		{"--seed", "-1"}, {"extra"}, {"--process"}} {
+		{"--seed", "-1"}, {"extra"}, {"--process"}, {"--times", "2"}, {"--effects", "--gap", "sigterm"},
+		{"--own-server", "--restart-cmd", "true"}, {"--effects", "--svg", "x"}} {
 		c.want(statusUsage, append([]string{"drill"}, args...)...)
 	}
 }
@@ -97,14 +100,103 @@ func TestDrillRefusesFlags(t *testing.T) {
 func TestDrillList(t *testing.T) {
 	c := newCLI(t)
 	var got struct {
-		Gaps []struct{ Name, Between string }
+		Gaps   []struct{ Name, Between string }
+		Faults []drill.Listed
 	}
 	oneJSONLine(t, c.ok("drill", "--list", "-o", "json"), &got)
-	if len(got.Gaps) != len(drill.Gaps) || got.Gaps[0].Name != drill.Gaps[0] || got.Gaps[0].Between == "" {
+	if len(got.Gaps) != len(daybook.Gaps) || got.Gaps[0].Between == "" || len(got.Faults) != len(drill.Names()) {
 		t.Errorf("got %+v", got)
 	}
-	if out := c.ok("drill", "--list"); !strings.Contains(out, "pause") {
+	if out := c.ok("drill", "--list"); !strings.Contains(out, "cancel-complete") {
 		t.Errorf("got %q", out)
+	}
+}
+
+// A drill of everything runs on each store, draws its picture and leaves nothing
+// behind.
+func TestDrillOfFaults(t *testing.T) {
+	onEach(t, func(t *testing.T, c *cli) {
+		gaps := []string{"publish", "late-owner", "settle-complete", "clock-behind", "file-full"}
+		if c.postgres() {
+			gaps = []string{"accept", "cancel-claim", "commit-lost-before", "commit-lost-after", "bell-half-open",
+				"connections-killed", "connections-cut", "idle-connections"}
+		}
+		args := []string{"drill", "--seed", "4", "-o", "json", "--svg", "drill.svg"}
+		for _, gap := range gaps {
+			args = append(args, "--gap", gap)
+		}
+		p := c.start(args...)
+		p.ends(statusDone)
+		var got drill.Report
+		oneJSONLine(t, p.out.String(), &got)
+		if got.Violations+got.Void+got.Missing != 0 || got.Accepted == 0 || !strings.Contains(got.Replay, "--seed 4") {
+			t.Errorf("got %+v", got)
+		}
+		for _, gap := range gaps {
+			if got.Injected[gap] == 0 {
+				t.Errorf("%s was not made", gap)
+			}
+		}
+		left, err := os.ReadDir(c.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range left {
+			if strings.HasPrefix(f.Name(), "daybook-drill-") {
+				t.Errorf("%s stayed", f.Name())
+			}
+		}
+		picture, err := os.ReadFile(filepath.Join(c.dir, "drill.svg"))
+		if err != nil || !strings.Contains(string(picture), "</svg>") {
+			t.Errorf("the picture: %v", err)
+		}
+		if c.postgres() {
+			schemas, err := pgtest.Psql(c.db, "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'daybook\\_%'")
+			if err != nil || strings.TrimSpace(schemas) != "0" {
+				t.Errorf("schemas left: %s, %v", schemas, err)
+			}
+		}
+	})
+}
+
+// What was found decides the exit status of a drill of everything too.
+func TestFaultsAreTheExitStatus(t *testing.T) {
+	for _, tt := range []struct {
+		report drill.Report
+		want   int
+	}{
+		{drill.Report{Injected: map[string]int{"claim": 1}}, statusDone},
+		{drill.Report{Injected: map[string]int{"claim": 1}, Violations: 1, Void: 1}, statusViolation},
+		{drill.Report{Injected: map[string]int{"claim": 1}, Void: 1}, statusFailed},
+		{drill.Report{}, statusFailed},
+	} {
+		for _, output := range []string{outputTable, outputJSON} {
+			var out bytes.Buffer
+			a := &app{stdout: &out, stderr: &out, flags: globals{output: output}}
+			if got := statusOf(a.showFaults(tt.report, drillFlags{})); got != tt.want || out.Len() == 0 {
+				t.Errorf("-o %s %+v: got exit %d, want %d", output, tt.report, got, tt.want)
+			}
+		}
+	}
+}
+
+// A route leads to a proxy, and names its connections.
+func TestDrillRoutes(t *testing.T) {
+	for _, tt := range []struct{ from, to, application, want string }{
+		{"postgres://u:p@db/x?sslmode=verify-full", "127.0.0.1:9", "me",
+			"postgres://u:p@127.0.0.1:9/x?application_name=me&sslmode=verify-ca"},
+		{"redis://r:1/0", "", "", "redis://r:1/0"},
+		{"local:", "127.0.0.1:9", "me", "local:"},
+	} {
+		if got := routed(tt.from, tt.to, tt.application); got != tt.want {
+			t.Errorf("got %s, want %s", got, tt.want)
+		}
+	}
+	for of, want := range map[string]string{"postgres://h/x": "h:5432", "amqp://u@h:9": "h:9", "rediss://h": "",
+		"postgres://a,b/x": "", "local:": "", "postgres:///x?host=/tmp": ""} {
+		if got := hostOf(of); got != want {
+			t.Errorf("the address of %s: got %q, want %q", of, got, want)
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ type app struct {
 	flags    globals
 	tracer   *telemetry.Tracer // nil unless spans are wanted
 	cache    int               // bytes of the book's file to keep in memory; 0 is cacheSmall
+	echo     time.Duration     // how often a bell makes sure that it hears; 0 is its default
 }
 
 func (a *app) run(args []string) int {

@@ -69,6 +69,9 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
+// Now is Redis' clock.
+func (s *Source) Now(ctx context.Context) (daybook.Time, error) { return s.store.Now(ctx) }
+
 // Close ends the connections.
 func (s *Source) Close() error { return s.store.Close() }
 

@@ -23,7 +23,16 @@ type Proxy struct {
 	down    bool
 	drop    int // how many answers are still to be dropped
 	dropped int
+	passed  int       // reads of what clients sent
+	spoil   *spoiling // the next exchange
 	closed  bool
+}
+
+// spoiling is one exchange to be spoiled.
+type spoiling struct {
+	request bool // else its answer
+	ahead   int  // requests to pass before
+	then    func()
 }
 
 // Start listens on a free port of the loopback and forwards to an address.
@@ -44,19 +53,34 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // Port is the port in Addr.
 func (p *Proxy) Port() int { return p.listener.Addr().(*net.TCPAddr).Port }
 
-// Cut closes every connection that is open.
-func (p *Proxy) Cut() {
+// Open counts the connections that are open, both ends of each.
+func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut()
+	return len(p.conns)
 }
 
-func (p *Proxy) cut() {
+// Passed counts the requests that went through, as far as each came in one piece.
+func (p *Proxy) Passed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.passed
+}
+
+// Cut closes every connection that is open, and says how many ends there were.
+func (p *Proxy) Cut() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cut()
+}
+
+func (p *Proxy) cut() int {
 	for c := range p.conns {
 		c.Close()
 		p.conns[c] = false
 	}
 	p.awake.Broadcast()
+	return len(p.conns)
 }
 
 // Down cuts every connection and refuses new ones, until it is false again.
@@ -94,6 +118,16 @@ func (p *Proxy) DropAnswers(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop = n
+}
+
+// Spoil spoils the n-th exchange from now on: with request, what a client sends
+// doesn't reach the server; without, it does, and what the server answers is
+// dropped. Then it calls then, while both ends still wait, and cuts the
+// connection.
+func (p *Proxy) Spoil(n int, request bool, then func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spoil = &spoiling{request, n, then}
 }
 
 // Dropped is how many answers were dropped so far.
@@ -196,6 +230,10 @@ func (p *Proxy) forward(to io.Writer, from net.Conn, answers bool) {
 			if !p.mayPass(from) || answers && p.drops() {
 				return
 			}
+			if then := p.spoils(answers); then != nil {
+				then()
+				return
+			}
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
 			}
@@ -216,4 +254,25 @@ func (p *Proxy) drops() bool {
 	p.drop--
 	p.dropped++
 	return true
+}
+
+// spoils is what to call, where the bytes at hand are those to be kept back.
+func (p *Proxy) spoils(answers bool) (then func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !answers {
+		p.passed++
+	}
+	switch {
+	case p.spoil == nil:
+		return nil
+	case !answers:
+		if p.spoil.ahead--; !p.spoil.request || p.spoil.ahead > 0 {
+			return nil
+		}
+	case p.spoil.request || p.spoil.ahead > 0:
+		return nil
+	}
+	then, p.spoil = p.spoil.then, nil
+	return then
 }

@@ -172,3 +172,28 @@ func TestFreeze(t *testing.T) {
 		t.Fatalf("got %q over a connection that was cut", got)
 	}
 }
+
+// One exchange of several is spoiled: its request never gets there, or its answer
+// is lost behind it.
+func TestSpoil(t *testing.T) {
+	for _, request := range []bool{true, false} {
+		p, seen := start(t)
+		c, answers := dial(t, p)
+		said := func(text string) error {
+			fmt.Fprintln(c, text)
+			_, err := answers.ReadString('\n')
+			return err
+		}
+		arrived := 0
+		p.Spoil(2, request, func() { arrived = len(seen) })
+		if err := said("one"); err != nil {
+			t.Fatal(err)
+		}
+		if err := said("two"); err == nil {
+			t.Error("the second was answered")
+		}
+		if want := map[bool]int{true: 1, false: 2}[request]; arrived != want || p.Passed() != 2 {
+			t.Errorf("%d requests arrived, want %d; %d passed", arrived, want, p.Passed())
+		}
+	}
+}

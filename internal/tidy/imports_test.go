@@ -48,6 +48,8 @@ var mayImport = map[string][]string{
 	"examples/effects/outside": {},
 	"internal/tidy":            {"root"},
 	"internal/mutate":          {"internal/pgtest"}, // finds out whether there is a server
+	"internal/drillmatrix":     {"internal/brokertest", "internal/pgtest"},
+	"internal/simulate":        {"root", "bell/local", "check", "reconcile", "relay", "store/sqlite", "worker"},
 	"internal/pgtest":          {"internal/testserver"},
 	"internal/procs":           {"root"}, // says why not
 	"internal/proxy":           {},
