@@ -18,6 +18,7 @@ type Options struct {
 	Every time.Duration // pause between passes, ±20 %; 0 is EveryDefault
 	Keep  time.Duration // finished jobs stay this long; 0 is daybook.RetentionDefault
 	Log   *slog.Logger  // nil is the book's
+	Seen  func(Report)  // called after each pass that this process made; may be nil
 }
 
 // Reconciler repairs one book. Use one per process.
@@ -98,6 +99,9 @@ func (r *Reconciler) turn(ctx context.Context) {
 	}
 	if err == nil {
 		r.healed()
+	}
+	if r.opts.Seen != nil {
+		r.opts.Seen(report)
 	}
 	if report.Repaired() {
 		r.opts.Log.Info("reconciled", "report", report)
