@@ -23,6 +23,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/check"
+	"github.com/daybookdev/daybook/console"
 	"github.com/daybookdev/daybook/httpapi"
 	"github.com/daybookdev/daybook/reconcile"
 	"github.com/daybookdev/daybook/relay"
@@ -139,7 +140,12 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	if secure != nil {
 		scheme, listener = "https", tls.NewListener(listener, secure)
 	}
-	server := &http.Server{Handler: api, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second,
+	var repairs *repaired
+	if !f.noLoops {
+		repairs = newRepaired()
+	}
+	pages := console.New(book, consoleOptions(book, mine, repairs))
+	server := &http.Server{Handler: front(api, pages), TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0), // of strangers' broken handshakes
 		BaseContext: func(net.Listener) context.Context { return ctx }}
@@ -149,13 +155,15 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	loops, stopLoops := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { watch(loops, db, book) })
+	running.Go(func() { _ = pages.Run(loops) })
 	if !f.noLoops {
-		a.runLoops(loops, &running, book)
+		a.runLoops(loops, &running, book, repairs)
 	}
 	defer running.Wait() // the book is closed behind it
 	defer stopLoops()
+	defer pages.Close()
 	book.Log().Info("serving", "url", scheme+"://"+listener.Addr().String(), "docs", "/docs")
-	return a.until(ctx, server, listener, api, signals, f.grace)
+	return a.until(ctx, server, listener, closers{api.Close, pages.Close}, signals, f.grace)
 }
 
 func listenOn(address string) (net.Listener, error) {
@@ -202,7 +210,7 @@ func (a *app) apiOptions(db database, book *daybook.Book, f serveFlags, mine boo
 }
 
 // runLoops runs what keeps the book in order beside the server.
-func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, book *daybook.Book) {
+func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, book *daybook.Book, repairs *repaired) {
 	run := func(name string, loop func(context.Context) error) {
 		running.Go(func() {
 			if err := loop(ctx); err != nil {
@@ -210,22 +218,31 @@ func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, book *daybo
 			}
 		})
 	}
-	run("reconcile", reconcile.New(book, reconcile.Options{}).Run)
+	run("reconcile", reconcile.New(book, reconcile.Options{Seen: repairs.seen}).Run)
 	if book.Outside() != nil {
 		run("relay", relay.New(book, relay.Options{}).Run)
+	}
+}
+
+// closers end what waits in a server.
+type closers []func()
+
+func (c closers) close() {
+	for _, end := range c {
+		end()
 	}
 }
 
 // until serves until a signal or the context ends it: then nobody is let in any
 // more, calls that wait for work are answered, and those under way get the
 // grace. A second signal ends at once.
-func (a *app) until(ctx context.Context, server *http.Server, listener net.Listener, api *httpapi.Server,
+func (a *app) until(ctx context.Context, server *http.Server, listener net.Listener, waiting closers,
 	signals <-chan os.Signal, grace time.Duration) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
 	case err := <-failed:
-		api.Close()
+		waiting.close()
 		return exitError{statusFailed, "serving ended: " + err.Error()}
 	case <-ctx.Done():
 	case <-signals:
@@ -240,7 +257,7 @@ func (a *app) until(ctx context.Context, server *http.Server, listener net.Liste
 		case <-ending.Done():
 		}
 	}()
-	api.Close()
+	waiting.close()
 	if err := server.Shutdown(ending); err != nil {
 		return errors.Join(server.Close(), exitError{statusFailed, "some calls were not finished; stopped all the same"})
 	}

@@ -1,0 +1,168 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+
+	"github.com/daybookdev/daybook"
+)
+
+// Charts are small pictures of numbers, made here: each is an image with words
+// for those who don't see it, and nothing in it is anybody's text but ours.
+
+// svg puts a picture together.
+type svg struct{ strings.Builder }
+
+func (s *svg) put(format string, args ...any) { fmt.Fprintf(s, format, args...) }
+
+// html closes the picture. Its words are escaped.
+func (s *svg) html(class string, wide, high int, says string) template.HTML {
+	return template.HTML(fmt.Sprintf(`<svg class="%s" viewBox="0 0 %d %d" role="img" aria-label="%s" `+
+		`preserveAspectRatio="none">%s</svg>`, class, wide, high, template.HTMLEscapeString(says), s.String()))
+}
+
+const chartWide, chartHigh = 600, 90
+
+// flowChart draws what came in and what went through, each minute.
+func flowChart(steps []step) template.HTML {
+	in, done, aside := make([]float64, len(steps)), make([]float64, len(steps)), make([]float64, len(steps))
+	most := 1.0
+	for i, s := range steps {
+		minutes := max(s.To.Sub(s.From).Minutes(), 1.0/600)
+		in[i], done[i], aside[i] = float64(s.In)/minutes, float64(s.Succeeded)/minutes, float64(s.SetAside)/minutes
+		most = max(most, in[i], done[i], aside[i])
+	}
+	var s svg
+	for _, y := range []float64{0.25, 0.5, 0.75} {
+		s.put(`<path class="grid" d="M0 %.1fH%d"/>`, y*chartHigh, chartWide)
+	}
+	s.put(`<path class="area done" d="%sL%d %dL0 %dZ"/>`, line(done, most), chartWide, chartHigh, chartHigh)
+	s.put(`<path class="line in" d="%s"/><path class="line done" d="%s"/><path class="line aside" d="%s"/>`,
+		line(in, most), line(done, most), line(aside, most))
+	says := "No flow yet."
+	if n := len(steps); n > 0 {
+		says = fmt.Sprintf("Jobs a minute from %s to %s: at last %s in, %s succeeded, %s set aside; the most is %s.",
+			steps[0].From, steps[n-1].To, perMinute(in[n-1]), perMinute(done[n-1]), perMinute(aside[n-1]), perMinute(most))
+	}
+	return s.html("chart", chartWide, chartHigh, says)
+}
+
+func perMinute(n float64) string {
+	if n > 0 && n < 10 {
+		return fmt.Sprintf("%.1f", n)
+	}
+	return num(int64(n + 0.5))
+}
+
+// line is the path of values between 0 and most over the chart's width.
+func line(values []float64, most float64) string {
+	if len(values) == 0 {
+		return fmt.Sprintf("M0 %d", chartHigh)
+	}
+	var b strings.Builder
+	for i, v := range values {
+		x := float64(chartWide)
+		if len(values) > 1 {
+			x = float64(i) * chartWide / float64(len(values)-1)
+		}
+		if i == 0 && len(values) == 1 {
+			fmt.Fprintf(&b, "M0 %.1fL", chartHigh-2-v/most*(chartHigh-4))
+		} else {
+			b.WriteString("ML"[min(i, 1) : min(i, 1)+1])
+		}
+		fmt.Fprintf(&b, "%.1f %.1f", x, chartHigh-2-v/most*(chartHigh-4))
+	}
+	return b.String()
+}
+
+const sparkWide, sparkHigh = 120, 24
+
+// spark is one queue's backlog over time, in the room of a word.
+func spark(steps []step) template.HTML {
+	var s svg
+	most := int64(1)
+	for _, st := range steps {
+		most = max(most, st.Eligible)
+	}
+	path := ""
+	for i, st := range steps {
+		x := float64(i) * sparkWide / float64(max(1, len(steps)-1))
+		y := sparkHigh - 1 - float64(st.Eligible)/float64(most)*(sparkHigh-3)
+		path += fmt.Sprintf("%s%.1f %.1f", "ML"[min(i, 1):min(i, 1)+1], x, y)
+	}
+	if len(steps) < 2 {
+		s.put(`<path class="grid" d="M0 %dH%d"/>`, sparkHigh-1, sparkWide)
+		return s.html("spark", sparkWide, sparkHigh, "no samples yet")
+	}
+	s.put(`<path class="area wait" d="%sL%d %dL0 %dZ"/><path class="line wait" d="%s"/>`, path, sparkWide, sparkHigh,
+		sparkHigh, path)
+	return s.html("spark", sparkWide, sparkHigh, fmt.Sprintf("ready jobs since %s: now %s, at most %s", steps[0].From,
+		num(steps[len(steps)-1].Eligible), num(most)))
+}
+
+// The picture of a job's attempts: time from left to right, an attempt a lane.
+const (
+	lifeWide, lifeLeft, lifeLane, lifeTop = 1000, 8, 22, 26
+	lifeLanes                             = 24 // the newest; older ones are counted
+)
+
+// life draws a job's attempts over time, from acceptance to its end or now.
+func life(j daybook.Job, attempts []daybook.Attempt, events []daybook.Event, now daybook.Time) template.HTML {
+	end := max(j.EndedAt, j.EnqueuedAt+1)
+	if j.State == daybook.Waiting || j.State == daybook.Running {
+		end = max(now, end)
+		if j.RunAt > end {
+			end = j.RunAt
+		}
+	}
+	for _, a := range attempts {
+		end = max(end, a.EndedAt)
+	}
+	for _, e := range events {
+		end = max(end, e.At)
+	}
+	if over := len(attempts) - lifeLanes; over > 0 {
+		attempts = attempts[over:]
+	}
+	span := float64(end - j.EnqueuedAt)
+	x := func(t daybook.Time) float64 {
+		t = min(max(t, j.EnqueuedAt), end)
+		return lifeLeft + float64(t-j.EnqueuedAt)/span*(lifeWide-2*lifeLeft)
+	}
+	running := 0
+	if j.State == daybook.Running {
+		running = 1
+	}
+	lanes := max(1, len(attempts)+running)
+	high := lifeTop + lanes*lifeLane + 8
+	var s svg
+	s.put(`<path class="axis" d="M%d %dH%d"/>`, lifeLeft, lifeTop-8, lifeWide-lifeLeft)
+	for _, e := range events {
+		class := "tick"
+		switch {
+		case e.Actor != "":
+			class = "tick person"
+		case e.What == "fenced":
+			class = "tick fenced"
+		case strings.HasPrefix(e.What, "effect"):
+			class = "tick effect"
+		}
+		s.put(`<path class="%s" d="M%.1f %dv%d"/>`, class, x(e.At), lifeTop-13, 10)
+	}
+	for i, a := range attempts {
+		y := lifeTop + i*lifeLane
+		s.put(`<path class="guide" d="M%d %dH%d"/>`, lifeLeft, y+8, lifeWide-lifeLeft)
+		from, to := x(a.ClaimedAt), x(a.EndedAt)
+		s.put(`<rect class="bar o-%s" x="%.1f" y="%d" width="%.1f" height="12" rx="2"><title>generation %d: %s</title></rect>`,
+			a.Outcome, min(from, lifeWide-lifeLeft-5), y+2, max(5, to-from), a.Generation, words(a.Outcome))
+	}
+	if running == 1 {
+		y := lifeTop + len(attempts)*lifeLane
+		from := x(j.ClaimedAt)
+		s.put(`<rect class="bar o-running" x="%.1f" y="%d" width="%.1f" height="12" rx="2"><title>generation %d: running`+
+			`</title></rect>`, min(from, lifeWide-lifeLeft-5), y+2, max(5, x(now)-from), j.Generation)
+	}
+	return s.html("life", lifeWide, high, fmt.Sprintf("%s over %s; each is told in the timeline",
+		count(len(attempts)+running, "attempt"), lasted(end.Sub(j.EnqueuedAt))))
+}
