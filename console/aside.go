@@ -37,6 +37,8 @@ type asideGroup struct {
 	Newest daybook.Time
 	Oldest daybook.Time
 	Open   int // with an open effect
+
+	Example string // the newest one's error, where the error above leaves something out
 }
 
 const (
@@ -135,6 +137,11 @@ func groupsOf(jobs []daybook.Job) []asideGroup {
 			g = &asideGroup{Reason: j.Reason, Error: like, Mark: mark, Newest: j.EndedAt, Oldest: j.EndedAt}
 			found[mark] = g
 			all = append(all, g)
+		}
+		if g.N == 0 && j.LastError != nil {
+			if line, _, _ := strings.Cut(strings.TrimSpace(j.LastError.Text), "\n"); line != like {
+				g.Example = line
+			}
 		}
 		g.N++
 		g.Newest, g.Oldest = max(g.Newest, j.EndedAt), min(g.Oldest, j.EndedAt)

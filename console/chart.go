@@ -24,8 +24,34 @@ func (s *svg) html(class string, wide, high int, says string) template.HTML {
 
 const chartWide, chartHigh = 600, 90
 
-// flowChart draws what came in and what went through, each minute.
-func flowChart(steps []step) template.HTML {
+// chartSteps bounds the points of a chart: more would be noise.
+const chartSteps = 90
+
+// merged joins neighbouring steps, so that there are at most so many.
+func merged(steps []step, most int) []step {
+	each := (len(steps) + most - 1) / most
+	if each < 2 {
+		return steps
+	}
+	var out []step
+	for i := len(steps) % each; i+each <= len(steps); i += each { // the oldest few don't fill one
+		sum := steps[i]
+		for _, s := range steps[i+1 : i+each] {
+			sum.To, sum.Eligible = s.To, s.Eligible
+			sum.In += s.In
+			sum.Attempts += s.Attempts
+			sum.Succeeded += s.Succeeded
+			sum.SetAside += s.SetAside
+		}
+		out = append(out, sum)
+	}
+	return out
+}
+
+// flowChart draws what came in and what went through, each minute, and says what
+// its top stands for.
+func flowChart(steps []step) (picture template.HTML, top string) {
+	steps = merged(steps, chartSteps)
 	in, done, aside := make([]float64, len(steps)), make([]float64, len(steps)), make([]float64, len(steps))
 	most := 1.0
 	for i, s := range steps {
@@ -45,7 +71,7 @@ func flowChart(steps []step) template.HTML {
 		says = fmt.Sprintf("Jobs a minute from %s to %s: at last %s in, %s succeeded, %s set aside; the most is %s.",
 			steps[0].From, steps[n-1].To, perMinute(in[n-1]), perMinute(done[n-1]), perMinute(aside[n-1]), perMinute(most))
 	}
-	return s.html("chart", chartWide, chartHigh, says)
+	return s.html("chart", chartWide, chartHigh, says), perMinute(most)
 }
 
 func perMinute(n float64) string {
@@ -80,6 +106,7 @@ const sparkWide, sparkHigh = 120, 24
 
 // spark is one queue's backlog over time, in the room of a word.
 func spark(steps []step) template.HTML {
+	steps = merged(steps, sparkWide/2)
 	var s svg
 	most := int64(1)
 	for _, st := range steps {

@@ -118,7 +118,7 @@ func New(book *daybook.Book, o Options) *Console {
 		c.base = "/" + c.base
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
-	c.looks.all = map[string]*look{}
+	c.looks.all, c.looks.least = map[string]*look{}, freshLeast
 	c.hub.rooms = map[string]*room{}
 	c.door.console = c
 	rand.Read(c.door.key[:])

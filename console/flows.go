@@ -102,9 +102,9 @@ func (f *flows) note(b backlog) {
 
 // step is what went through between two samples.
 type step struct {
-	From, To                                                daybook.Time
-	In, Attempts, Succeeded, SetAside, Cancelled, Gone, Out int64
-	Eligible                                                int64 // at its end
+	From, To                          daybook.Time
+	In, Attempts, Succeeded, SetAside int64
+	Eligible                          int64 // at its end
 }
 
 // steps are what went through one queue, or through all with "".
@@ -127,8 +127,7 @@ func (f *flows) steps(queue string) (all []step) {
 		all = append(all, step{From: f.samples[i-1].at, To: f.samples[i].at,
 			In:       now.Accepted + now.MovedIn + now.Revived - was.Accepted - was.MovedIn - was.Revived,
 			Attempts: now.Attempts - was.Attempts, Succeeded: now.Succeeded - was.Succeeded,
-			SetAside: now.EverSetAside - was.EverSetAside, Cancelled: now.EverCancelled - was.EverCancelled,
-			Gone: now.EverExpired - was.EverExpired, Out: now.MovedOut - was.MovedOut, Eligible: now.Eligible})
+			SetAside: now.EverSetAside - was.EverSetAside, Eligible: now.Eligible})
 	}
 	return all
 }

@@ -175,7 +175,7 @@ func (c *Console) parts(ctx context.Context, a *ask) (map[string]string, error) 
 // server-sent events, each named after its part.
 func (c *Console) stream(a *ask) error {
 	at, err := url.Parse(a.r.URL.Query().Get("at"))
-	if err != nil || at.IsAbs() || at.Host != "" {
+	if err != nil || at.IsAbs() || at.Host != "" || !strings.HasPrefix(at.Path, "/") {
 		return daybook.Invalid("at", "wants the path of a page here")
 	}
 	watched, err := c.pageAt(a, at)

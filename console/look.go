@@ -11,8 +11,9 @@ import (
 // looks are shared: whoever wants to see the same thing at the same time sees one
 // look at the book, so that a hundred watchers cost it what one does.
 type looks struct {
-	mu  sync.Mutex
-	all map[string]*look
+	mu    sync.Mutex
+	all   map[string]*look
+	least time.Duration // how long a look is good for
 }
 
 // look is one look at the book, under way or made.
@@ -35,16 +36,16 @@ const (
 )
 
 // fresh reports whether the look can be shown, or will be.
-func (l *look) fresh() bool {
+func (l *look) fresh(least time.Duration) bool {
 	select {
 	case <-l.done:
 	default:
 		return true
 	}
 	if l.err != nil {
-		return time.Since(l.at) < freshLeast/4
+		return time.Since(l.at) < least/4
 	}
-	return time.Since(l.at) < min(max(freshLeast, freshCosts*l.cost), freshMost)
+	return time.Since(l.at) < max(least, min(freshCosts*l.cost, freshMost))
 }
 
 // see answers what a look that is fresh saw, or looks.
@@ -65,7 +66,7 @@ func see[T any](ctx context.Context, c *Console, key string, read func(ctx conte
 func (c *Console) lookAt(key string, read func(ctx context.Context) (any, error)) *look {
 	c.looks.mu.Lock()
 	defer c.looks.mu.Unlock()
-	if l := c.looks.all[key]; l != nil && l.fresh() {
+	if l := c.looks.all[key]; l != nil && l.fresh(c.looks.least) {
 		return l
 	}
 	if len(c.looks.all) >= looksMost {
@@ -91,7 +92,7 @@ func (c *Console) lookAt(key string, read func(ctx context.Context) (any, error)
 // shrink forgets what isn't fresh any more, or all of it.
 func (l *looks) shrink() {
 	for key, old := range l.all {
-		if !old.fresh() {
+		if !old.fresh(l.least) {
 			delete(l.all, key)
 		}
 	}

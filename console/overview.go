@@ -20,8 +20,11 @@ type overview struct {
 	Flow    template.HTML
 	Steps   int
 	Since   daybook.Time // of the samples
-	Last    step
 	Workers int
+	Ready   int64 // of queues that aren't paused
+	Paused  int64 // ready jobs of those that are
+	From    daybook.Time
+	Most    string
 	Checked daybook.Time
 }
 
@@ -102,9 +105,16 @@ func (c *Console) loadOverview(a *ask) (any, error) {
 	}
 	o := overview{backlog: b, Needs: c.needs(b, h), Since: c.flows.since()}
 	steps := c.flows.steps("")
-	o.Steps = len(steps)
-	if o.Flow = flowChart(steps); len(steps) > 0 {
-		o.Last = steps[len(steps)-1]
+	if o.Steps = len(steps); o.Steps > 0 {
+		o.From = steps[0].From
+	}
+	o.Flow, o.Most = flowChart(steps)
+	for _, q := range b.Queues {
+		if q.Paused {
+			o.Paused += q.Eligible
+		} else {
+			o.Ready += q.Eligible
+		}
 	}
 	rows := slices.Clone(b.Queues)
 	slices.SortStableFunc(rows, func(a, b daybook.Backlog) int { return cmp.Compare(weight(b), weight(a)) })

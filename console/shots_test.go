@@ -53,6 +53,7 @@ func TestShots(t *testing.T) {
 		return
 	}
 	s := newStage(t)
+	s.evening()
 	c := s.play()
 	ctx := chromium(t, 1280, 800)
 	for _, p := range []struct{ name, path string }{{"overview", "/"}, {"jobs", "/jobs?state=set_aside"},

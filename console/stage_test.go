@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -220,11 +221,9 @@ type cast struct {
 	open, failed, held, running, done, cancelled, expired, waiting, fenced daybook.ID
 }
 
-// play fills the book with an evening's work: flows for the charts, and something
-// of everything that may want a person.
+// play fills the book with something of everything that may want a person.
 func (s *stage) play() (c cast) {
 	s.Helper()
-	s.evening()
 	c.fenced = s.playFenced()
 	c.open = s.playOpen()
 	c.failed = s.playFailed()
@@ -259,7 +258,7 @@ func (s *stage) play() (c cast) {
 	return c
 }
 
-// evening is two hours of flow, in virtual time.
+// evening is two hours of flow for the charts, in virtual time.
 func (s *stage) evening() {
 	s.Helper()
 	random := rand.New(rand.NewPCG(7, 7))
@@ -390,4 +389,14 @@ func (s *stage) playHeld() daybook.ID {
 	})
 	s.ok(err)
 	return prepared.Job.ID
+}
+
+// linesOf reads a stream line by line.
+func linesOf(r io.Reader) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, 4<<20)
+		for lines.Scan() && yield(lines.Text()) {
+		}
+	}
 }

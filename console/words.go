@@ -28,6 +28,8 @@ func (c *Console) funcs() template.FuncMap {
 		"clock":   clock,
 		"lasted":  lasted,
 		"ago":     ago,
+		"left":    func(t, now daybook.Time) string { return lasted(t.Sub(now)) },
+		"moment":  momentIcon,
 		"seconds": func(s float64) string { return lasted(time.Duration(s * float64(time.Second))) },
 		"state":   stateMark,
 		"outcome": outcomeMark,
@@ -263,6 +265,19 @@ func icon(name string) template.HTML {
 	}
 	return template.HTML(`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">` + shape +
 		`</svg>`)
+}
+
+// moments are the shapes of a timeline's lines that aren't outcomes.
+var moments = map[string]string{"accepted": "moved", "moved in": "moved", "imported": "moved", "claimed": "running",
+	"started": "running", "effect begun": "open", "effect done": "ok", "effect absent": "cancelled",
+	"effect doubled": "alert", "set aside": "set_aside", "replayed": "released"}
+
+// momentIcon is the shape of a timeline's line.
+func momentIcon(what string) template.HTML {
+	if shape, known := moments[what]; known {
+		return icon(shape)
+	}
+	return icon(what)
 }
 
 // mark is a word with its shape and colour. The class is one of ours.
