@@ -73,8 +73,10 @@ func hostilePaths(ids []daybook.ID) []string {
 	q := "queue=" + hostileName
 	all := []string{"/", "/jobs", "/jobs?state=set_aside", "/jobs?held=1", "/jobs?q=onerror", "/jobs?" + q,
 		"/jobs?q=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E", "/aside", "/effects", "/effects?all=1", "/queues", "/workers",
-		"/bells", "/check", "/gaps", "/queue/" + hostileName + "/resume", "/quiet?worker=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E",
-		"/batch?move=revive&state=set_aside&" + q, "/login?to=javascript:alert(1)", "/jobs?state=%3Cimg%3E", "/%3Cimg%20src=x%3E"}
+		"/bells", "/check", "/gaps", "/queue/" + hostileName + "/resume",
+		"/quiet?worker=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E",
+		"/batch?move=revive&state=set_aside&" + q, "/login?to=javascript:alert(1)", "/jobs?state=%3Cimg%3E",
+		"/%3Cimg%20src=x%3E"}
 	for _, id := range ids {
 		for _, under := range []string{"", "/cancel", "/revive", "/unhold", "/settle/bank"} {
 			all = append(all, "/job/"+id.String()+under)
@@ -97,7 +99,8 @@ func TestL62(t *testing.T) {
 		if status >= 500 || h.Get("Content-Security-Policy") != policy {
 			t.Errorf("%s: %d, policy %q", path, status, h.Get("Content-Security-Policy"))
 		}
-		if strings.Contains(html, "<img") || strings.Contains(html, "<script>") || strings.Contains(html, `href="javascript:`) {
+		if strings.Contains(html, "<img") || strings.Contains(html, "<script>") ||
+			strings.Contains(html, `href="javascript:`) {
 			t.Errorf("%s has it as it was given", path)
 		}
 		for _, tag := range ours.FindAllStringSubmatch(html, -1) {

@@ -181,7 +181,8 @@ func life(j daybook.Job, attempts []daybook.Attempt, events []daybook.Event, now
 		y := lifeTop + i*lifeLane
 		s.put(`<path class="guide" d="M%d %dH%d"/>`, lifeLeft, y+8, lifeWide-lifeLeft)
 		from, to := x(a.ClaimedAt), x(a.EndedAt)
-		s.put(`<rect class="bar o-%s" x="%.1f" y="%d" width="%.1f" height="12" rx="2"><title>generation %d: %s</title></rect>`,
+		s.put(`<rect class="bar o-%s" x="%.1f" y="%d" width="%.1f" height="12" rx="2">`+
+			`<title>generation %d: %s</title></rect>`,
 			a.Outcome, min(from, lifeWide-lifeLeft-5), y+2, max(5, to-from), a.Generation, words(a.Outcome))
 	}
 	if running == 1 {

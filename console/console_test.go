@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // paths are every page, of a book that was played.
 func (c cast) paths() []string {
-	all := []string{"/", "/jobs", "/aside", "/aside?queue=webhooks&reason=failures", "/effects", "/effects?all=1", "/queues",
+	all := []string{"/", "/jobs", "/aside", "/aside?queue=webhooks&reason=failures", "/effects", "/effects?all=1",
+		"/queues",
 		"/workers", "/workers?ended=1", "/bells", "/check", "/gaps", "/keys", "/queue/mail/pause", "/queue/exports/resume",
 		"/quiet?worker=mailer-1", "/batch?move=revive&state=set_aside", "/batch?move=cancel&state=waiting&queue=exports",
 		"/jobs?held=1", "/jobs?q=ada", "/jobs?queue=none", "/jobs?reason=failures",
@@ -51,8 +52,8 @@ func TestPages(t *testing.T) {
 	for _, path := range c.paths() {
 		full.page(path)
 	}
-	for _, path := range []string{"/", "/jobs", "/jobs?q=x", "/aside", "/effects", "/queues", "/workers", "/bells", "/check",
-		"/gaps", "/keys"} {
+	for _, path := range []string{"/", "/jobs", "/jobs?q=x", "/aside", "/effects", "/queues", "/workers", "/bells",
+		"/check", "/gaps", "/keys"} {
 		empty.page(path)
 	}
 	empty.want(200, "/", "<strong>Nothing.</strong>", "daybook enqueue")
@@ -88,9 +89,11 @@ func TestPagesSay(t *testing.T) {
 	s := newStage(t)
 	c := s.play()
 	s.want(200, "/", "1 effect open", "19 jobs set aside", "failures 14, permanent 4, effect open 1",
-		"Queue exports is paused", "the disk of the archive is full", "No worker takes queue reports", "7 more in paused queues")
+		"Queue exports is paused", "the disk of the archive is full", "No worker takes queue reports",
+		"7 more in paused queues")
 	s.want(200, "/job/"+c.open.String(), "Not safe to", "effect bank was begun and nobody knows", "Settle bank…")
-	s.want(200, "/job/"+c.fenced.String(), "complete refused: not the owner any more", "&#34;rows&#34;:1790", "3 attempts over")
+	s.want(200, "/job/"+c.fenced.String(), "complete refused: not the owner any more", "&#34;rows&#34;:1790",
+		"3 attempts over")
 	s.want(200, "/job/"+c.done.String(), "9007199254740993", "1.10", "welcome:ada@example.org")
 	s.want(200, "/job/"+c.waiting.String(), "no live worker takes kind weekly from queue reports")
 	s.want(200, "/job/"+c.held.String(), "held by &#34;cutover sidekiq&#34;", "Let go…", "sidekiq default a1")
@@ -114,7 +117,8 @@ func TestDecide(t *testing.T) {
 	if status, html, _ := s.post(job + "/settle/bank"); status != 422 || !strings.Contains(html, "reason: is missing") {
 		t.Errorf("settled without a reason: %d", status)
 	}
-	if status, html, _ := s.post(job+"/revive", "reason", "x"); status != 409 || !strings.Contains(html, "settle it first") {
+	status, html, _ := s.post(job+"/revive", "reason", "x")
+	if status != 409 || !strings.Contains(html, "settle it first") {
 		t.Errorf("revived over an open effect: %d", status)
 	}
 	status, html, at := s.post(job+"/settle/bank", "reason", "seen <b>in</b> the account", "outcome", "happened",
@@ -128,7 +132,8 @@ func TestDecide(t *testing.T) {
 	s.decideJob(c.waiting, "cancel", daybook.Cancelled)
 	s.decideJob(c.held, "unhold", daybook.Waiting)
 	s.decideJob(c.running, "cancel", daybook.Running)
-	if status, html, _ := s.post("/job/"+c.done.String()+"/cancel", "reason", "x"); status != 409 || !strings.Contains(html, "succeeded") {
+	status, html, _ = s.post("/job/"+c.done.String()+"/cancel", "reason", "x")
+	if status != 409 || !strings.Contains(html, "succeeded") {
 		t.Errorf("cancelled what succeeded: %d", status)
 	}
 	if _, html, at := s.post("/queue/mail/pause", "reason", "the relay is down"); at != s.base+"/queues" {
@@ -164,8 +169,8 @@ func TestBatch(t *testing.T) {
 	page := s.want(200, "/aside")
 	mark := regexp.MustCompile(`alike=([0-9a-f]+)`).FindStringSubmatch(page)[1]
 	s.want(200, "/batch?move=revive&state=set_aside&reason=failures&alike="+mark, "14 jobs with this error now")
-	if status, html, _ := s.post("/batch", "move", "revive", "state", "set_aside", "aside_reason", "failures", "alike", mark); status != 422 ||
-		!strings.Contains(html, "reason: is missing") || !strings.Contains(html, `name="alike" value="`+mark) {
+	status, html, _ := s.post("/batch", "move", "revive", "state", "set_aside", "aside_reason", "failures", "alike", mark)
+	if status != 422 || !strings.Contains(html, "reason: is missing") || !strings.Contains(html, `name="alike" value="`+mark) {
 		t.Errorf("a batch without a reason: %d %s", status, plainText(html))
 	}
 	_, html, at := s.post("/batch", "move", "revive", "state", "set_aside", "aside_reason", "failures", "alike", mark,
@@ -181,7 +186,8 @@ func TestBatch(t *testing.T) {
 	if !strings.Contains(html, "7 jobs done") {
 		t.Errorf("got %s", plainText(html))
 	}
-	for _, bad := range []string{"move=eat&state=waiting", "move=cancel", "move=revive&state=waiting", "move=cancel&state=no"} {
+	for _, bad := range []string{"move=eat&state=waiting", "move=cancel", "move=revive&state=waiting",
+		"move=cancel&state=no"} {
 		s.want(422, "/batch?"+bad)
 	}
 	s.want(404, "/batch/99")
@@ -483,7 +489,8 @@ func TestMethods(t *testing.T) {
 		{"PUT", "/", 405}, {"DELETE", job, 405}, {"POST", "/jobs", 405}, {"GET", "/check/run", 405}, {"GET", "/logout", 405},
 		{"POST", "/assets/console.css", 405}, {"PATCH", "/login", 405}, {"GET", "/nothing", 404}, {"GET", "//", 404},
 		{"GET", "/jobs/", 404}, {"GET", "/../etc", 404}, {"GET", "/job/1", 404}, {"GET", job + "/eat", 404},
-		{"GET", "/job/" + daybook.NewID().String(), 404}, {"GET", job + "/settle/none", 404}, {"GET", "/queue/m%20x/pause", 404},
+		{"GET", "/job/" + daybook.NewID().String(), 404}, {"GET", job + "/settle/none", 404},
+		{"GET", "/queue/m%20x/pause", 404},
 		{"GET", "/assets/none.js", 404}, {"GET", "/assets/..%2fpage.go", 404}, {"GET", "/jobs?state=eaten", 422},
 		{"GET", "/jobs?cursor=!", 422}, {"GET", "/jobs?reason=why", 422}, {"GET", "/jobs?queue=%3Cimg%3E", 422},
 		{"GET", "/jobs?limit=9&x=y", 200}, {"GET", "/live?at=/keys", 422}, {"GET", "/live?at=http://x/", 422},
@@ -567,7 +574,8 @@ func TestSearchIsBounded(t *testing.T) {
 	requests[10].Args = json.RawMessage(`{"name":"Grace"}`)
 	_, err := s.book.EnqueueMany(t.Context(), requests)
 	s.ok(err)
-	html := s.want(200, "/jobs?q=grace", "0 jobs found", "2,000 jobs of this filter looked at", "there are more", "Look further")
+	html := s.want(200, "/jobs?q=grace", "0 jobs found", "2,000 jobs of this filter looked at", "there are more",
+		"Look further")
 	next := regexp.MustCompile(`data-next href="([^"]+)"`).FindStringSubmatch(html)
 	s.want(200, strings.ReplaceAll(next[1], "&amp;", "&"), "1 job found", "300 jobs of this filter")
 }
@@ -683,8 +691,9 @@ func TestCloseEndsStreams(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "0 ms", 999 * time.Millisecond: "999 ms", 1500 * time.Millisecond: "1.5 s",
-		time.Minute: "1 min", 61 * time.Second: "1 min 1 s", 25 * time.Hour: "1 d 1 h", 24*time.Hour + time.Minute: "1 d",
+	for d, want := range map[time.Duration]string{0: "0 ms", 999 * time.Millisecond: "999 ms",
+		1500 * time.Millisecond: "1.5 s",
+		time.Minute:             "1 min", 61 * time.Second: "1 min 1 s", 25 * time.Hour: "1 d 1 h", 24*time.Hour + time.Minute: "1 d",
 		-time.Second: "0 ms"} {
 		if got := lasted(d); got != want {
 			t.Errorf("%s: got %q, want %q", d, got, want)
@@ -710,7 +719,8 @@ func TestWords(t *testing.T) {
 func TestDrawing(t *testing.T) {
 	drawing := string(drawGaps())
 	for i, g := range daybook.Gaps {
-		if strings.Count(drawing, `href="#gap-`+g.Name+`"`) != 1 || !strings.Contains(drawing, fmt.Sprintf(">%d</text>", i+1)) {
+		if strings.Count(drawing, `href="#gap-`+g.Name+`"`) != 1 ||
+			!strings.Contains(drawing, fmt.Sprintf(">%d</text>", i+1)) {
 			t.Errorf("gap %s isn't drawn once", g.Name)
 		}
 	}

@@ -92,7 +92,8 @@ func (c *Console) join(a *ask) (w *watcher, leave func()) {
 	r := c.hub.rooms[key]
 	if r == nil {
 		ctx, left := context.WithCancel(c.closing)
-		r = &room{key: key, members: map[*watcher]bool{}, last: map[string]string{}, again: make(chan struct{}, 1), left: left}
+		r = &room{key: key, members: map[*watcher]bool{}, last: map[string]string{},
+			again: make(chan struct{}, 1), left: left}
 		c.hub.rooms[key] = r
 		watched := *a
 		watched.who.Name = ""

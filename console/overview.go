@@ -166,8 +166,8 @@ func (c *Console) needs(b backlog, h health) []need {
 			More: "Begun, and nobody knows how it ended. No machine may repeat it.", To: c.url("/effects"), Link: "Decide"})
 	}
 	if n := b.Total.SetAside; n > 0 {
-		put(3, need{Class: "warn", Shape: "set_aside", Text: count(n, "job") + " set aside", More: reasonsText(b.Total.Reasons),
-			To: c.url("/aside"), Link: "See why"})
+		put(3, need{Class: "warn", Shape: "set_aside", Text: count(n, "job") + " set aside",
+			More: reasonsText(b.Total.Reasons), To: c.url("/aside"), Link: "See why"})
 	}
 	c.checkNeeds(put)
 	for _, q := range b.Queues {

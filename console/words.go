@@ -237,24 +237,35 @@ var shapes = map[string]string{
 	"waiting":   `<circle cx="8" cy="8" r="5.5" fill="none" stroke="currentColor" stroke-width="2"/>`,
 	"running":   `<path d="M4 2.5 13.5 8 4 13.5Z" fill="currentColor"/>`,
 	"succeeded": `<path d="m3 8.5 3.5 3.5L13 4.5" fill="none" stroke="currentColor" stroke-width="2.4"/>`,
-	"set_aside": `<path d="M8 1.5 15 14.5H1Z" fill="currentColor"/><path d="M8 6v4.2M8 11.6v1.4" class="cut" stroke-width="1.6"/>`,
+	"set_aside": `<path d="M8 1.5 15 14.5H1Z" fill="currentColor"/>` +
+		`<path d="M8 6v4.2M8 11.6v1.4" class="cut" stroke-width="1.6"/>`,
 	"cancelled": `<path d="m4 4 8 8m0-8-8 8" fill="none" stroke="currentColor" stroke-width="2.4"/>`,
-	"expired":   `<circle cx="8" cy="8" r="5.8" fill="none" stroke="currentColor" stroke-width="1.8"/><path d="M8 4.5V8l2.5 1.8" fill="none" stroke="currentColor" stroke-width="1.8"/>`,
-	"moved":     `<path d="M2 8h10M8.5 4 13 8l-4.5 4" fill="none" stroke="currentColor" stroke-width="2"/>`,
-	"later":     `<circle cx="8" cy="8" r="5.5" fill="none" stroke="currentColor" stroke-width="2" stroke-dasharray="2.6 2"/>`,
-	"held":      `<rect x="3" y="7" width="10" height="7" rx="1" fill="currentColor"/><path d="M5.5 7V5a2.5 2.5 0 0 1 5 0v2" fill="none" stroke="currentColor" stroke-width="1.8"/>`,
-	"paused":    `<path d="M5 3v10M11 3v10" stroke="currentColor" stroke-width="3"/>`,
-	"open":      `<circle cx="8" cy="8" r="6" fill="none" stroke="currentColor" stroke-width="1.8"/><path d="M6 6.400a2 2 0 1 1 2.7 1.900c-.5.2-.7.6-.7 1.100M8 11.200v1.3" fill="none" stroke="currentColor" stroke-width="1.6"/>`,
-	"failed":    `<path d="m3.5 3.5 9 9m0-9-9 9" fill="none" stroke="currentColor" stroke-width="2.4"/>`,
-	"lost":      `<path d="M2 8h3m2 0h2m2 0h3" stroke="currentColor" stroke-width="2.4"/>`,
-	"released":  `<path d="M13 8H4m3.5-4L3.5 8l4 4" fill="none" stroke="currentColor" stroke-width="2"/>`,
-	"asked":     `<circle cx="8" cy="8" r="6" fill="none" stroke="currentColor" stroke-width="1.8"/><path d="M8 4.500v4.500m0 1.500v1.3" stroke="currentColor" stroke-width="1.8"/>`,
-	"fenced":    `<path d="M3 14V4l2-2 2 2v10M9 14V4l2-2 2 2v10M1.5 8h13" fill="none" stroke="currentColor" stroke-width="1.4"/>`,
-	"person":    `<circle cx="8" cy="5" r="3" fill="currentColor"/><path d="M2.5 14.500c.5-4 3-5 5.5-5s5 1 5.5 5Z" fill="currentColor"/>`,
-	"ok":        `<path d="m3 8.5 3.5 3.500L13 4.5" fill="none" stroke="currentColor" stroke-width="2.4"/>`,
-	"dot":       `<circle cx="8" cy="8" r="3" fill="currentColor"/>`,
-	"bell":      `<path d="M3 12h10l-1.5-2V7a3.5 3.5 0 0 0-7 0v3Zm3.5 2h3" fill="none" stroke="currentColor" stroke-width="1.7"/>`,
-	"alert":     `<path d="M8 1.5 15 14.500H1Z" fill="currentColor"/><path d="M8 6v4.200M8 11.600v1.4" class="cut" stroke-width="1.6"/>`,
+	"expired": `<circle cx="8" cy="8" r="5.8" fill="none" stroke="currentColor" stroke-width="1.8"/>` +
+		`<path d="M8 4.5V8l2.5 1.8" fill="none" stroke="currentColor" stroke-width="1.8"/>`,
+	"moved": `<path d="M2 8h10M8.5 4 13 8l-4.5 4" fill="none" stroke="currentColor" stroke-width="2"/>`,
+	"later": `<circle cx="8" cy="8" r="5.5"` +
+		` fill="none" stroke="currentColor" stroke-width="2" stroke-dasharray="2.6 2"/>`,
+	"held": `<rect x="3" y="7" width="10" height="7" rx="1" fill="currentColor"/>` +
+		`<path d="M5.5 7V5a2.5 2.5 0 0 1 5 0v2" fill="none" stroke="currentColor" stroke-width="1.8"/>`,
+	"paused": `<path d="M5 3v10M11 3v10" stroke="currentColor" stroke-width="3"/>`,
+	"open": `<circle cx="8" cy="8" r="6" fill="none" stroke="currentColor" stroke-width="1.8"/>` +
+		`<path d="M6 6.4a2 2 0 1 1 2.7 1.9c-.5.2-.7.6-.7 1.1M8 11.2v1.3" ` +
+		`fill="none" stroke="currentColor" stroke-width="1.6"/>`,
+	"failed":   `<path d="m3.5 3.5 9 9m0-9-9 9" fill="none" stroke="currentColor" stroke-width="2.4"/>`,
+	"lost":     `<path d="M2 8h3m2 0h2m2 0h3" stroke="currentColor" stroke-width="2.4"/>`,
+	"released": `<path d="M13 8H4m3.5-4L3.5 8l4 4" fill="none" stroke="currentColor" stroke-width="2"/>`,
+	"asked": `<circle cx="8" cy="8" r="6" fill="none" stroke="currentColor" stroke-width="1.8"/>` +
+		`<path d="M8 4.500v4.500m0 1.500v1.3" stroke="currentColor" stroke-width="1.8"/>`,
+	"fenced": `<path d="M3 14V4l2-2 2 2v10M9 14V4l2-2 2 2v10M1.5 8h13"` +
+		` fill="none" stroke="currentColor" stroke-width="1.4"/>`,
+	"person": `<circle cx="8" cy="5" r="3" fill="currentColor"/>` +
+		`<path d="M2.5 14.500c.5-4 3-5 5.5-5s5 1 5.5 5Z" fill="currentColor"/>`,
+	"ok":  `<path d="m3 8.5 3.5 3.500L13 4.5" fill="none" stroke="currentColor" stroke-width="2.4"/>`,
+	"dot": `<circle cx="8" cy="8" r="3" fill="currentColor"/>`,
+	"bell": `<path d="M3 12h10l-1.5-2V7a3.5 3.5 0 0 0-7 0v3Zm3.5 2h3"` +
+		` fill="none" stroke="currentColor" stroke-width="1.7"/>`,
+	"alert": `<path d="M8 1.5 15 14.500H1Z" fill="currentColor"/>` +
+		`<path d="M8 6v4.200M8 11.600v1.4" class="cut" stroke-width="1.6"/>`,
 }
 
 // icon draws a shape; what it means is said in words beside it.

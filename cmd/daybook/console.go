@@ -68,7 +68,8 @@ func consoleOptions(book *daybook.Book, mine bool, repairs *repaired) console.Op
 }
 
 // checkForConsole makes a check, and tells how far it is.
-func checkForConsole(ctx context.Context, book *daybook.Book, full bool, seen func(int64)) (console.CheckReport, error) {
+func checkForConsole(ctx context.Context, book *daybook.Book, full bool, seen func(int64)) (console.CheckReport,
+	error) {
 	walked := map[string]int64{}
 	report, err := check.Run(ctx, book, check.Options{Full: full, Seen: func(invariant string, so int64) {
 		seen(so - walked[invariant])

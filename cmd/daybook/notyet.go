@@ -25,6 +25,5 @@ func addLater(root *cobra.Command) {
 	root.AddCommand(
 		later("cutover", "enqueue --from takes jobs in from a file"),
 		later("bench", "demo -o json tells jobs_per_second"),
-		later("top", "backlog --watch shows the flows"),
 	)
 }

@@ -46,9 +46,9 @@ const listenDefault = "127.0.0.1:7373"
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Serve the book over HTTP, with metrics, relay and reconciler",
-		Long: "Serve the book over HTTP: the API under /v1 (described at /docs and /openapi.json), /healthz, /readyz and\n" +
-			"/metrics. The schema is made or upgraded first.\n\n" +
+		Use: "serve", Short: "Serve the book over HTTP: console, API, metrics, relay and reconciler",
+		Long: "Serve the book over HTTP: the console at /, the API under /v1 (described at /docs and /openapi.json),\n" +
+			"/healthz, /readyz and /metrics. The schema is made or upgraded first.\n\n" +
 			"On a loopback address everybody on this machine is let in while the book never had a token. On any other\n" +
 			"address a token must be there before: see daybook token create.",
 		Example: example("daybook serve", "daybook serve --grace 10s --no-loops"),

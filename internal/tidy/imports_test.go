@@ -21,6 +21,7 @@ var mayImport = map[string][]string{
 	"relay":           {"root"},
 	"worker":          {"root", "reconcile", "relay"},
 	"httpapi":         {"root"},
+	"console":         {"root"},
 	"store/sqlite":    {"root", "bell/local"},    // its default bell
 	"store/postgres":  {"root", "bell/postgres"}, // its default bell
 	"store/storetest": {"root", "check", "reconcile", "relay"},
