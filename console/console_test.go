@@ -19,7 +19,7 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(browsed{m}) }
 
 // paths are every page, of a book that was played.
 func (c cast) paths() []string {

@@ -1,76 +1,59 @@
 package console
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
-// chromium starts a browser of its own for a test; a missing one fails the test.
-func chromium(t *testing.T, width, height int64) context.Context {
-	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		t.Fatal("no Chromium here; Debian: apt-get install -y chromium")
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
-		chromedp.WindowSize(int(width), int(height)))
-	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox)
-	}
-	allocated, free := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(free)
-	ctx, cancel := chromedp.NewContext(allocated)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, height)); err != nil {
-		t.Fatal(err)
-	}
-	return ctx
-}
+// shotMax bounds a picture, in bytes: they are part of the repository.
+const shotMax = 150 << 10
 
-// scheme is what the system of the browser's person prefers.
-func scheme(ctx context.Context, name string) error {
-	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
-	return err
-}
-
-// TestShots makes the pictures of docs/console.md when it is told to.
+// TestShots makes the pictures of docs/console.md in the folder that it is told:
+// make shots.
 func TestShots(t *testing.T) {
 	to := os.Getenv("DAYBOOK_SHOTS")
 	if to == "" {
 		return
 	}
+	whole := os.Getenv("DAYBOOK_SHOTS_WHOLE") != "" // the whole page, and every one, to look at
 	s := newStage(t)
 	s.evening()
 	c := s.play()
-	ctx := chromium(t, 1280, 800)
-	for _, p := range []struct{ name, path string }{{"overview", "/"}, {"jobs", "/jobs?state=set_aside"},
-		{"job", "/job/" + c.open.String()}, {"job-fenced", "/job/" + c.fenced.String()}, {"aside", "/aside"},
-		{"effects", "/effects"}, {"queues", "/queues"}, {"workers", "/workers"}, {"bells", "/bells"}, {"check", "/check"},
-		{"gaps", "/gaps"}, {"settle", "/job/" + c.open.String() + "/settle/bank"}, {"keys", "/keys"},
-		{"batch", "/batch?move=revive&state=set_aside&reason=failures"}} {
-		for _, light := range []string{"light", "dark"} {
+	b := s.tab(1280, 800)
+	for _, p := range []struct {
+		name, path string
+		kept       bool
+	}{{"overview", "/", true}, {"job", "/job/" + c.fenced.String(), true}, {"aside", "/aside", true},
+		{"gaps", "/gaps", true}, {"settle", "/job/" + c.open.String() + "/settle/bank", true},
+		{"jobs", "/jobs?state=set_aside", false}, {"job-open", "/job/" + c.open.String(), false},
+		{"effects", "/effects", false}, {"queues", "/queues", false}, {"workers", "/workers", false},
+		{"bells", "/bells", false}, {"check", "/check", false}, {"keys", "/keys", false}, {"login", "/login", false},
+		{"batch", "/batch?move=revive&state=set_aside&reason=failures", false}} {
+		if !p.kept && !whole {
+			continue
+		}
+		for _, theme := range []string{"light", "dark"} {
 			for _, size := range []struct {
 				name string
 				w, h int64
 			}{{"desktop", 1280, 800}, {"phone", 390, 844}} {
-				s.ok(scheme(ctx, light))
-				s.ok(chromedp.Do(ctx, chromedp.EmulateViewport(size.w, size.h), chromedp.Navigate(s.url+p.path)))
-				picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+				b.scheme(theme)
+				s.ok(chromedp.Do(b.ctx, chromedp.EmulateViewport(size.w, size.h)))
+				b.open(p.path)
+				take := chromedp.CaptureScreenshot()
+				if whole {
+					take = chromedp.FullScreenshot(100)
+				}
+				picture, err := chromedp.Run(b.ctx, take)
 				s.ok(err)
-				s.ok(os.WriteFile(filepath.Join(to, p.name+"-"+size.name+"-"+light+".png"), picture, 0o644))
+				name := p.name + "-" + size.name + "-" + theme + ".png"
+				if len(picture) > shotMax && !whole {
+					t.Errorf("%s has %d bytes, at most %d", name, len(picture), shotMax)
+				}
+				s.ok(os.WriteFile(filepath.Join(to, name), picture, 0o644))
 			}
 		}
 	}

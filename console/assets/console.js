@@ -10,10 +10,25 @@
   // there: focus, text that is typed, what is folded open.
   const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName &&
     (a.id || "") === (b.id || "");
+  // later finds, behind an element, one that is the same by its id, or that would be
+  // if the first were gone.
+  const later = (at, next) => {
+    if (!at || same(at, next)) return at;
+    for (let other = at.nextSibling; other; other = other.nextSibling) {
+      if (same(other, next) && (next.id || other === at.nextSibling)) return other;
+    }
+    return null;
+  };
   const morph = (into, from) => {
     const want = [...from.childNodes];
     let at = into.firstChild;
     for (const next of want) {
+      const kept = later(at, next);
+      while (kept && at !== kept) {
+        const gone = at;
+        at = at.nextSibling;
+        gone.remove();
+      }
       if (at && same(at, next)) {
         if (at.nodeType === Node.ELEMENT_NODE) {
           attributes(at, next);
@@ -67,8 +82,9 @@
     stream.addEventListener("bye", () => location.reload());
     for (const part of document.querySelectorAll("[data-live]")) {
       stream.addEventListener(part.dataset.live, (event) => {
-        const fresh = new DOMParser().parseFromString(event.data, "text/html").body;
-        if (!part.contains(document.activeElement) || !window.getSelection().toString()) morph(part, fresh);
+        const fresh = new DOMParser().parseFromString("<body>" + event.data, "text/html").body;
+        const selected = window.getSelection();
+        if (selected.isCollapsed || !part.contains(selected.anchorNode)) morph(part, fresh);
       });
     }
   };
