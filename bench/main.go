@@ -5,6 +5,7 @@
 //	go -C bench run .            # on PostgreSQL, the peers' homes too: -postgres
 //	go -C bench run . -pressure  # Daybook on PostgreSQL under what makes others slow, beside Daybook without
 //	go -C bench run . -review    # the review of many set-aside jobs, on PostgreSQL
+//	go -C bench run . -console   # the console's pages on a book with a long history, and what watching costs
 //	go -C bench run . -bells     # Daybook on PostgreSQL with each of its bells
 //	go -C bench run . -sqlite    # on SQLite
 //	go -C bench run . -drivers   # the SQLite drivers for Go
@@ -29,7 +30,7 @@ import (
 
 // config is what the flags say.
 type config struct {
-	postgres, pressure, bells, review, sqlite, drivers bool
+	postgres, pressure, bells, review, console, sqlite, drivers bool
 	weights
 
 	jobs    int
@@ -80,6 +81,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		return measurePressure(ctx, c, temp, out)
 	case c.review:
 		return measureReview(ctx, c, temp, out)
+	case c.console:
+		return measureConsole(ctx, c, temp, out)
 	case c.bells:
 		return measureBells(ctx, c, temp, out)
 	}
@@ -96,6 +99,8 @@ func parse(args []string, log io.Writer) (config, error) {
 	flags.BoolVar(&c.review, "review", false, "preview and bulk revival of 10,000 set-aside jobs, beside a worker")
 	flags.BoolVar(&c.bells, "bells", false,
 		"Daybook on PostgreSQL with each of its bells, beside River and graphile-worker")
+	flags.BoolVar(&c.console, "console", false,
+		"the console's pages with -finished and -jobs waiting jobs, and the workers' rate while it is watched")
 	c.weights.flags(flags)
 	flags.BoolVar(&c.sqlite, "sqlite", false, "Daybook, the raw limit and River on SQLite")
 	flags.BoolVar(&c.drivers, "drivers", false, "the SQLite drivers for Go, each built and run by itself")
@@ -125,14 +130,14 @@ func parse(args []string, log io.Writer) (config, error) {
 // complete checks what the flags say and fills in what they leave open.
 func (c *config) complete() error {
 	modes := 0
-	for _, on := range []bool{c.postgres, c.pressure, c.bells, c.review, c.sqlite, c.drivers} {
+	for _, on := range []bool{c.postgres, c.pressure, c.bells, c.review, c.console, c.sqlite, c.drivers} {
 		if on {
 			modes++
 		}
 	}
 	switch {
 	case modes > 1:
-		return errors.New("choose one of -postgres, -pressure, -bells, -review, -sqlite and -drivers")
+		return errors.New("choose one of -postgres, -pressure, -bells, -review, -console, -sqlite and -drivers")
 	case c.output != "table" && c.output != "json":
 		return fmt.Errorf("-o wants table or json, got %q", c.output)
 	case c.rounds < 0 || c.jobs < 0 || c.jobs > 0 && c.jobs < 1000:
@@ -141,9 +146,9 @@ func (c *config) complete() error {
 	c.postgres = modes == 0 || c.postgres
 	jobs, rounds := 100_000, 3
 	switch {
-	case (c.postgres || c.pressure || c.bells || c.review) && c.quick:
+	case (c.postgres || c.pressure || c.bells || c.review || c.console) && c.quick:
 		jobs, rounds = 50_000, 2
-	case c.postgres || c.pressure || c.bells || c.review:
+	case c.postgres || c.pressure || c.bells || c.review || c.console:
 		jobs = 200_000
 	case c.quick:
 		jobs = 20_000
