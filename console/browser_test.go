@@ -122,7 +122,8 @@ func js[T any](b *tab, expression string) T {
 
 // has reports whether an element that a selector finds says a text.
 func (b *tab) has(css, text string) bool {
-	return js[bool](b, fmt.Sprintf(`[...document.querySelectorAll(%q)].some(e => e.innerText.replace(/\s+/g, " ").includes(%q))`,
+	return js[bool](b, fmt.Sprintf(`[...document.querySelectorAll(%q)]
+		.some(e => e.innerText.replace(/\s+/g, " ").includes(%q))`,
 		css, text))
 }
 
@@ -178,7 +179,8 @@ func (b *tab) focus(text string) {
 	seen := []string{}
 	for range 150 {
 		now := js[string](b, `(() => { const e = document.activeElement;
-			return (e.innerText || "").replace(/\s+/g, " ") + " " + (e.labels ? [...e.labels].map(l => l.innerText).join(" ") : ""); })()`)
+			return (e.innerText || "").replace(/\s+/g, " ") + " " +
+				(e.labels ? [...e.labels].map(l => l.innerText).join(" ") : ""); })()`)
 		if strings.Contains(now, text) && now != "" && len(now) < 400 {
 			return
 		}
@@ -403,9 +405,9 @@ func TestBrowserAxe(t *testing.T) {
 	c := s.play()
 	b := s.tab(1280, 800)
 	job := "/job/" + c.open.String()
-	for _, path := range []string{"/", "/jobs", "/jobs?state=set_aside", job, "/job/" + c.fenced.String(), "/aside", "/effects",
-		"/queues", "/workers", "/bells", "/check", "/gaps", "/keys", job + "/settle/bank", job + "/cancel", "/queue/mail/pause",
-		"/batch?move=revive&state=set_aside", "/login", "/nothing"} {
+	for _, path := range []string{"/", "/jobs", "/jobs?state=set_aside", job, "/job/" + c.fenced.String(), "/aside",
+		"/effects", "/queues", "/workers", "/bells", "/check", "/gaps", "/keys", job + "/settle/bank", job + "/cancel",
+		"/queue/mail/pause", "/batch?move=revive&state=set_aside", "/login", "/nothing"} {
 		for _, theme := range []string{"light", "dark"} {
 			b.scheme(theme)
 			b.open(path)

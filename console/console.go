@@ -220,6 +220,9 @@ func (c *Console) caught(w http.ResponseWriter, r *http.Request) {
 
 // statusOf is the HTTP status of an error.
 func statusOf(err error) int {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return http.StatusServiceUnavailable
+	}
 	switch daybook.CodeOf(err) {
 	case daybook.CodeNotFound:
 		return http.StatusNotFound

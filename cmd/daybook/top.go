@@ -172,19 +172,27 @@ func (t *top) frame(ctx context.Context) error {
 	if t.last.At != g.At {
 		t.last = g
 	}
-	lines := strings.Split(strings.TrimRight(whole.String(), "\n"), "\n")
-	if len(lines) > high-1 {
-		lines = append(lines[:high-2], fmt.Sprintf("… %d more lines; make the window higher", len(lines)-high+2))
-	}
+	lines := fit(strings.Split(strings.TrimRight(whole.String(), "\n"), "\n"), wide, high)
 	var screen strings.Builder
 	screen.WriteString("\x1b[H")
 	for _, line := range lines {
-		screen.WriteString(cut(line, wide) + "\x1b[K\r\n")
+		screen.WriteString(line + "\x1b[K\r\n")
 	}
 	keys := " q ends   sort: a attention  o oldest  r ready  n name   now by " + t.order.name + " "
 	screen.WriteString("\x1b[J\x1b[7m" + cut(keys, wide) + "\x1b[0m")
 	_, err = io.WriteString(t.stdout, screen.String())
 	return err
+}
+
+// fit cuts lines to a screen, one line less high than it is.
+func fit(lines []string, wide, high int) []string {
+	if over := len(lines) - (high - 1); over > 0 && high > 2 {
+		lines = append(lines[:high-2:high-2], fmt.Sprintf("… %d more lines", over+1))
+	}
+	for i, line := range lines {
+		lines[i] = cut(line, wide)
+	}
+	return lines
 }
 
 var topHead = []string{"QUEUE", "OLDEST READY", "READY", "LATER", "HELD", "RUNNING", "SET ASIDE", "OPEN EFFECTS"}
