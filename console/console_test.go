@@ -85,7 +85,7 @@ func TestPagesSay(t *testing.T) {
 	c := s.play()
 	s.want(200, "/", "1 effect open", "19 jobs set aside", "failures 14, permanent 4, effect open 1",
 		"Queue exports is paused", "the disk of the archive is full", "No worker takes queue reports",
-		"7 more in paused queues")
+		"7 more in paused queues", "Nobody reconciles since the book was made")
 	s.want(200, "/job/"+c.open.String(), "Not safe to", "effect bank was begun and nobody knows", "Settle bank…")
 	s.want(200, "/job/"+c.fenced.String(), "complete refused: not the owner any more", "&#34;rows&#34;:1790",
 		"3 attempts over")
@@ -142,7 +142,8 @@ func TestMethods(t *testing.T) {
 	for _, r := range []struct {
 		method, path string
 		want         int
-	}{{"HEAD", "/", 200}, {"HEAD", job, 200}, {"HEAD", "/assets/console.css", 200}, {"HEAD", "/nothing", 404},
+	}{{"HEAD", "/", 200}, {"HEAD", job, 200}, {"HEAD", "/assets/console.css", 200}, {"HEAD", "/live?at=/", 200},
+		{"HEAD", "/nothing", 404},
 		{"PUT", "/", 405}, {"DELETE", job, 405}, {"POST", "/jobs", 405}, {"GET", "/check/run", 405}, {"GET", "/logout", 405},
 		{"POST", "/assets/console.css", 405}, {"PATCH", "/login", 405}, {"GET", "/nothing", 404}, {"GET", "//", 404},
 		{"GET", "/jobs/", 404}, {"GET", "/../etc", 404}, {"GET", "/job/1", 404}, {"GET", job + "/eat", 404},

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -192,7 +193,10 @@ func TestSessionCookie(t *testing.T) {
 	body, sum, _ := strings.Cut(good, ".")
 	old, err := json.Marshal(visit{Token: "ada", Nonce: "n", Expires: time.Now().Add(time.Hour).Unix()})
 	s.ok(err)
-	for _, bad := range []string{body + ".", body[1:] + "." + sum, string(old) + "." + sum, "." + sum, good + "x"} {
+	late := base64.RawURLEncoding.EncodeToString(must(json.Marshal(visit{Token: "ada", Nonce: "n",
+		Made: s.console.door.tokens.List()[0].CreatedAt, Expires: time.Now().Unix()})))
+	late += "." + base64.RawURLEncoding.EncodeToString(s.console.door.mac("visit", late))
+	for _, bad := range []string{late, body + ".", body[1:] + "." + sum, string(old) + "." + sum, "." + sum, good + "x"} {
 		if got := try(bad); got != 303 {
 			t.Errorf("cookie %q: got %d, want the way to the login", bad, got)
 		}

@@ -96,7 +96,7 @@ func (c *Console) join(a *ask) (w *watcher, leave func()) {
 			again: make(chan struct{}, 1), left: left}
 		c.hub.rooms[key] = r
 		watched := *a
-		watched.who.Name = ""
+		watched.who.Name, watched.visit = "", visit{} // what it renders is for all of them
 		c.background(func() { c.follow(ctx, r, &watched) })
 	}
 	r.members[w] = true
@@ -192,6 +192,9 @@ func (c *Console) stream(a *ask) error {
 	h := a.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
+	if a.r.Method == http.MethodHead {
+		return nil
+	}
 	control := http.NewResponseController(a.w)
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()

@@ -51,6 +51,7 @@ type health struct {
 	Sessions []daybook.Session
 	Checked  string
 	Behind   string
+	Pass     daybook.Time // the last pass of a reconciler, by whichever process; 0 is none
 	Outbox   time.Duration
 	Paused   []daybook.Queue
 }
@@ -63,6 +64,8 @@ const (
 	waitsLong = 5 * time.Minute
 	// outboxLate is how old a ring may get before that is worth a line.
 	outboxLate = time.Minute
+	// passLate is when somebody should see why nobody reconciles.
+	passLate = 2 * time.Minute
 )
 
 // health reads it in one snapshot, with everybody who looks now.
@@ -79,6 +82,11 @@ func (c *Console) health(ctx context.Context) (health, error) {
 			if h.Behind, err = v.Setting(ctx, daybook.SettingBookBehind); err != nil {
 				return err
 			}
+			pass, err := v.Setting(ctx, daybook.SettingPass)
+			if err != nil {
+				return err
+			}
+			h.Pass, _ = daybook.ParseTime("pass", pass)
 			queues, err := v.Queues(ctx, false)
 			for _, q := range queues {
 				if q.Paused {
@@ -168,6 +176,15 @@ func (c *Console) needs(b backlog, h health) []need {
 	if n := b.Total.SetAside; n > 0 {
 		put(3, need{Class: "warn", Shape: "set_aside", Text: count(n, "job") + " set aside",
 			More: reasonsText(b.Total.Reasons), To: c.url("/aside"), Link: "See why"})
+	}
+	if late := h.At.Sub(h.Pass); b.Total.Running > 0 && late > passLate {
+		since := "since the book was made"
+		if h.Pass != 0 {
+			since = "for " + lasted(late)
+		}
+		put(3, need{Class: "warn", Shape: "lost", Text: "Nobody reconciles " + since,
+			More: "Claims of workers that died are not taken back. Every worker and server does it, unless told not to; " +
+				"daybook reconcile does it alone."})
 	}
 	c.checkNeeds(put)
 	for _, q := range b.Queues {

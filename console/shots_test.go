@@ -19,6 +19,9 @@ func TestShots(t *testing.T) {
 		return
 	}
 	whole := os.Getenv("DAYBOOK_SHOTS_WHOLE") != "" // the whole page, and every one, to look at
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	s := newStage(t)
 	s.evening()
 	c := s.play()

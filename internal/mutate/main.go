@@ -47,7 +47,8 @@ func main() {
 // chosen are the mutants whose name matches. Those that want PostgreSQL are left
 // out where it isn't installed, and the error says how to install it.
 func chosen(match *regexp.Regexp, list bool) (some []mutant, left int, err error) {
-	for _, m := range slices.Concat(mutants, postgresMutants, relayMutants, brokerMutants, bellMutants, effectMutants) {
+	for _, m := range slices.Concat(mutants, postgresMutants, relayMutants, brokerMutants, bellMutants, effectMutants,
+		consoleMutants) {
 		if match.MatchString(m.name) {
 			some = append(some, m)
 		}
