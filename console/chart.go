@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 
 	"github.com/daybookdev/daybook"
@@ -53,6 +54,7 @@ func merged(steps []step, most int) []step {
 func flowChart(steps []step) (picture template.HTML, top string) {
 	steps = merged(steps, chartSteps)
 	in, done, aside := make([]float64, len(steps)), make([]float64, len(steps)), make([]float64, len(steps))
+	at := placesOf(steps, chartWide)
 	most := 1.0
 	for i, s := range steps {
 		minutes := max(s.To.Sub(s.From).Minutes(), 1.0/600)
@@ -63,9 +65,9 @@ func flowChart(steps []step) (picture template.HTML, top string) {
 	for _, y := range []float64{0.25, 0.5, 0.75} {
 		s.put(`<path class="grid" d="M0 %.1fH%d"/>`, y*chartHigh, chartWide)
 	}
-	s.put(`<path class="area done" d="%sL%d %dL0 %dZ"/>`, line(done, most), chartWide, chartHigh, chartHigh)
+	s.put(`<path class="area done" d="%sL%d %dL0 %dZ"/>`, line(at, done, most, chartHigh), chartWide, chartHigh, chartHigh)
 	s.put(`<path class="line in" d="%s"/><path class="line done" d="%s"/><path class="line aside" d="%s"/>`,
-		line(in, most), line(done, most), line(aside, most))
+		line(at, in, most, chartHigh), line(at, done, most, chartHigh), line(at, aside, most, chartHigh))
 	says := "No flow yet."
 	if n := len(steps); n > 0 {
 		says = fmt.Sprintf("Jobs a minute from %s to %s: at last %s in, %s succeeded, %s set aside; the most is %s.",
@@ -81,25 +83,50 @@ func perMinute(n float64) string {
 	return num(int64(n + 0.5))
 }
 
-// line is the path of values between 0 and most over the chart's width.
-func line(values []float64, most float64) string {
-	if len(values) == 0 {
-		return fmt.Sprintf("M0 %d", chartHigh)
+// span is where a step begins and ends on a width.
+type span struct{ from, to float64 }
+
+// placesOf puts steps on a width by when they were. One that lasted like its
+// neighbours is drawn as a point at its end; one that lasted much longer, since
+// nobody looked, as the flat stretch that it is.
+func placesOf(steps []step, wide float64) []span {
+	at := make([]span, len(steps))
+	if len(steps) == 0 {
+		return at
+	}
+	first, last := steps[0].From, steps[len(steps)-1].To
+	x := func(t daybook.Time) float64 { return float64(t-first) / float64(max(1, last-first)) * wide }
+	lengths := make([]daybook.Time, len(steps))
+	for i, s := range steps {
+		lengths[i] = s.To - s.From
+	}
+	slices.Sort(lengths)
+	usual := lengths[len(lengths)/2]
+	for i, s := range steps {
+		at[i] = span{x(s.To), x(s.To)}
+		if i == 0 || s.To-s.From > 3*usual {
+			at[i].from = x(s.From)
+		}
+	}
+	return at
+}
+
+// line is the path of values between 0 and most over the places of a picture so
+// high.
+func line(at []span, values []float64, most, high float64) string {
+	if len(at) == 0 {
+		return fmt.Sprintf("M0 %.1f", high)
 	}
 	var b strings.Builder
+	b.WriteString("M")
 	for i, v := range values {
-		x := float64(chartWide)
-		if len(values) > 1 {
-			x = float64(i) * chartWide / float64(len(values)-1)
+		y := high - 2 - v/most*(high-4)
+		if at[i].from != at[i].to {
+			fmt.Fprintf(&b, "%.1f %.1fL", at[i].from, y)
 		}
-		if i == 0 && len(values) == 1 {
-			fmt.Fprintf(&b, "M0 %.1fL", chartHigh-2-v/most*(chartHigh-4))
-		} else {
-			b.WriteString("ML"[min(i, 1) : min(i, 1)+1])
-		}
-		fmt.Fprintf(&b, "%.1f %.1f", x, chartHigh-2-v/most*(chartHigh-4))
+		fmt.Fprintf(&b, "%.1f %.1fL", at[i].to, y)
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "L")
 }
 
 const sparkWide, sparkHigh = 120, 24
@@ -108,20 +135,15 @@ const sparkWide, sparkHigh = 120, 24
 func spark(steps []step) template.HTML {
 	steps = merged(steps, sparkWide/2)
 	var s svg
-	most := int64(1)
-	for _, st := range steps {
-		most = max(most, st.Eligible)
-	}
-	path := ""
+	most, values := int64(1), make([]float64, len(steps))
 	for i, st := range steps {
-		x := float64(i) * sparkWide / float64(max(1, len(steps)-1))
-		y := sparkHigh - 1 - float64(st.Eligible)/float64(most)*(sparkHigh-3)
-		path += fmt.Sprintf("%s%.1f %.1f", "ML"[min(i, 1):min(i, 1)+1], x, y)
+		most, values[i] = max(most, st.Eligible), float64(st.Eligible)
 	}
 	if len(steps) < 2 {
 		s.put(`<path class="grid" d="M0 %dH%d"/>`, sparkHigh-1, sparkWide)
 		return s.html("spark", sparkWide, sparkHigh, "no samples yet")
 	}
+	path := line(placesOf(steps, sparkWide), values, float64(most), sparkHigh)
 	s.put(`<path class="area wait" d="%sL%d %dL0 %dZ"/><path class="line wait" d="%s"/>`, path, sparkWide, sparkHigh,
 		sparkHigh, path)
 	return s.html("spark", sparkWide, sparkHigh, fmt.Sprintf("ready jobs since %s: now %s, at most %s", steps[0].From,

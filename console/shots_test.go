@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -25,6 +26,12 @@ func TestShots(t *testing.T) {
 	s := newStage(t)
 	s.evening()
 	c := s.play()
+	_, err := s.book.TakePass(t.Context(), time.Second)
+	s.ok(err)
+	s.console.check.change(func(run *checkRun) {
+		*run = checkRun{Going: true, By: "ada", Reason: "after the power cut", Begun: time.Now()}
+	})
+	s.console.runCheck(false)
 	b := s.tab(1280, 800)
 	for _, p := range []struct {
 		name, path string
