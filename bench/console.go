@@ -60,9 +60,9 @@ func measureConsole(ctx context.Context, c config, dir string, out io.Writer) er
 	if err := book.setAside(ctx, consoleAside); err != nil {
 		return err
 	}
-	t.Notes = append(t.Notes, server.about(), fmt.Sprintf("%s finished, %s waiting and %d set-aside jobs", whole(c.finished),
-		whole(c.jobs), consoleAside), "pages: each by a console that hasn't looked yet; watched: four live pages, and "+
-		"somebody who loads one every two seconds")
+	t.Notes = append(t.Notes, server.about(), fmt.Sprintf("%s finished, %s waiting and %d set-aside jobs",
+		whole(c.finished), whole(c.jobs), consoleAside),
+		"pages: each by a console that hasn't looked yet; watched: four live pages, and somebody who loads one every two seconds")
 	if err := pageTimes(ctx, opened, t); err != nil {
 		return err
 	}
