@@ -26,6 +26,10 @@ peers: ## measure on PostgreSQL beside the raw limit and six other systems
 	go -C bench run .
 pressure: ## measure Daybook on PostgreSQL under five pressures, each beside the same without; takes half an hour
 	go -C bench run . -pressure
+bench-console: ## measure the console's pages beside five million finished jobs, and what watching costs workers
+	go -C bench run . -console
+shots: ## make the pictures of docs/console.md anew; needs Chromium
+	DAYBOOK_TEST_BROWSER=1 DAYBOOK_SHOTS=../docs/console go test -count=1 -run TestShots ./console
 bench-bells: ## measure what each bell costs enqueuers, how soon jobs start, how many it wakes
 	go -C bench run . -bells
 memory: ## peak memory of a large enqueue beside a small one

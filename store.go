@@ -259,6 +259,7 @@ type Filter struct {
 	Key    string
 	HeldBy string
 	Held   bool
+	Brief  bool   // a list without args, result and progress, which may be large
 	Limit  int    // 0 is ListDefault
 	Cursor string // from the page before
 }

@@ -5,6 +5,7 @@
 //	go -C bench run .            # on PostgreSQL, the peers' homes too: -postgres
 //	go -C bench run . -pressure  # Daybook on PostgreSQL under what makes others slow, beside Daybook without
 //	go -C bench run . -review    # the review of many set-aside jobs, on PostgreSQL
+//	go -C bench run . -console   # the console's pages on a book with a long history, and what watching costs
 //	go -C bench run . -bells     # Daybook on PostgreSQL with each of its bells
 //	go -C bench run . -http      # a worker over HTTP beside one on the database, on PostgreSQL
 //	go -C bench run . -longpoll  # two hundred clients that wait for work over HTTP
@@ -31,7 +32,7 @@ import (
 
 // config is what the flags say.
 type config struct {
-	postgres, pressure, bells, review, http, longPoll, sqlite, drivers bool
+	postgres, pressure, bells, review, console, http, longPoll, sqlite, drivers bool
 	weights
 
 	jobs    int
@@ -82,6 +83,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		return measurePressure(ctx, c, temp, out)
 	case c.review:
 		return measureReview(ctx, c, temp, out)
+	case c.console:
+		return measureConsole(ctx, c, temp, out)
 	case c.bells:
 		return measureBells(ctx, c, temp, out)
 	case c.http:
@@ -104,6 +107,8 @@ func parse(args []string, log io.Writer) (config, error) {
 		"Daybook on PostgreSQL with each of its bells, beside River and graphile-worker")
 	flags.BoolVar(&c.http, "http", false, "a worker over HTTP, claims and outcomes of 100, beside one on the database")
 	flags.BoolVar(&c.longPoll, "longpoll", false, "what 200 clients cost the server that wait for work over HTTP")
+	flags.BoolVar(&c.console, "console", false,
+		"the console's pages with -finished and -jobs waiting jobs, and the workers' rate while it is watched")
 	c.weights.flags(flags)
 	flags.BoolVar(&c.sqlite, "sqlite", false, "Daybook, the raw limit and River on SQLite")
 	flags.BoolVar(&c.drivers, "drivers", false, "the SQLite drivers for Go, each built and run by itself")
@@ -133,14 +138,14 @@ func parse(args []string, log io.Writer) (config, error) {
 // complete checks what the flags say and fills in what they leave open.
 func (c *config) complete() error {
 	modes := 0
-	for _, on := range []bool{c.postgres, c.pressure, c.bells, c.review, c.http, c.longPoll, c.sqlite, c.drivers} {
+	for _, on := range []bool{c.postgres, c.pressure, c.bells, c.review, c.console, c.http, c.longPoll, c.sqlite, c.drivers} {
 		if on {
 			modes++
 		}
 	}
 	switch {
 	case modes > 1:
-		return errors.New("choose one of -postgres, -pressure, -bells, -review, -http, -longpoll, -sqlite and -drivers")
+		return errors.New("choose one of -postgres, -pressure, -bells, -review, -console, -http, -longpoll, -sqlite and -drivers")
 	case c.output != "table" && c.output != "json":
 		return fmt.Errorf("-o wants table or json, got %q", c.output)
 	case c.rounds < 0 || c.jobs < 0 || c.jobs > 0 && c.jobs < 1000:
@@ -149,9 +154,9 @@ func (c *config) complete() error {
 	c.postgres = modes == 0 || c.postgres
 	jobs, rounds := 100_000, 3
 	switch {
-	case (c.postgres || c.pressure || c.bells || c.review || c.http) && c.quick:
+	case (c.postgres || c.pressure || c.bells || c.review || c.console || c.http) && c.quick:
 		jobs, rounds = 50_000, 2
-	case c.postgres || c.pressure || c.bells || c.review || c.http:
+	case c.postgres || c.pressure || c.bells || c.review || c.console || c.http:
 		jobs = 200_000
 	case c.quick:
 		jobs = 20_000

@@ -57,7 +57,7 @@ type Harness struct {
 // that moment pass nothing for ever, and new ones work: what a router does that
 // forgot them.
 type Line interface {
-	Cut()
+	Cut() int // how many connections it ended
 	Down(down bool)
 	Stall(stalled bool)
 	Freeze()

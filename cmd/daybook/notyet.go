@@ -24,6 +24,5 @@ func later(path, instead string) *cobra.Command {
 func addLater(root *cobra.Command) {
 	root.AddCommand(
 		later("bench", "demo -o json tells jobs_per_second"),
-		later("top", "backlog --watch shows the flows"),
 	)
 }

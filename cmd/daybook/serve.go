@@ -20,6 +20,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/check"
+	"github.com/daybookdev/daybook/console"
 	"github.com/daybookdev/daybook/httpapi"
 	"github.com/daybookdev/daybook/reconcile"
 	"github.com/daybookdev/daybook/relay"
@@ -47,9 +48,9 @@ const listenDefault = "127.0.0.1:7373"
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Serve the book over HTTP, with metrics, relay and reconciler",
-		Long: "Serve the book over HTTP: the API under /v1 (described at /docs and /openapi.json), /healthz, /readyz and\n" +
-			"/metrics. The schema is made or upgraded first.\n\n" +
+		Use: "serve", Short: "Serve the book over HTTP: console, API, metrics, relay and reconciler",
+		Long: "Serve the book over HTTP: the console at /, the API under /v1 (described at /docs and /openapi.json),\n" +
+			"/healthz, /readyz and /metrics. The schema is made or upgraded first.\n\n" +
 			"On a loopback address everybody on this machine is let in while the book never had a token. On any other\n" +
 			"address a token must be there before: see daybook token create.",
 		Example: example("daybook serve", "daybook serve --grace 10s --no-loops"),
@@ -168,20 +169,27 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	if secure != nil {
 		scheme, listener = "https", tls.NewListener(listener, secure)
 	}
-	server := webServer(ctx, api, secure, timesDefault)
+	var repairs *repaired
+	if !f.noLoops {
+		repairs = newRepaired()
+	}
+	pages := console.New(book, consoleOptions(book, mine, repairs))
+	server := webServer(ctx, front(api, pages), secure, timesDefault)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	loops, stopLoops := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { watch(loops, db, book) })
+	running.Go(func() { _ = pages.Run(loops) })
 	if !f.noLoops {
-		a.runLoops(loops, &running, m)
+		a.runLoops(loops, &running, m, repairs)
 	}
 	defer running.Wait() // the book is closed behind it
 	defer stopLoops()
+	defer pages.Close()
 	book.Log().Info("serving", "url", scheme+"://"+listener.Addr().String(), "docs", "/docs")
-	return a.until(ctx, server, listener, api, signals, f.grace)
+	return a.until(ctx, server, listener, closers{api.Close, pages.Close}, signals, f.grace)
 }
 
 // times bound how long a client may take: for the head of a request, for all of
@@ -245,7 +253,7 @@ func (a *app) apiOptions(db database, m *metrics, f serveFlags, mine bool) httpa
 }
 
 // runLoops runs what keeps the book in order beside the server.
-func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, m *metrics) {
+func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, m *metrics, repairs *repaired) {
 	book := m.book
 	run := func(name string, loop func(context.Context) error) {
 		running.Go(func() {
@@ -254,22 +262,34 @@ func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, m *metrics)
 			}
 		})
 	}
-	run("reconcile", reconcile.New(book, reconcile.Options{Passed: m.passes.passed}).Run)
+	run("reconcile", reconcile.New(book, reconcile.Options{Passed: func(r reconcile.Report) {
+		m.passes.passed(r)
+		repairs.seen(r)
+	}}).Run)
 	if book.Outside() != nil {
 		run("relay", relay.New(book, relay.Options{}).Run)
+	}
+}
+
+// closers end what waits in a server.
+type closers []func()
+
+func (c closers) close() {
+	for _, end := range c {
+		end()
 	}
 }
 
 // until serves until a signal or the context ends it: then nobody is let in any
 // more, calls that wait for work are answered, and those under way get the
 // grace. A second signal ends at once.
-func (a *app) until(ctx context.Context, server *http.Server, listener net.Listener, api *httpapi.Server,
+func (a *app) until(ctx context.Context, server *http.Server, listener net.Listener, waiting closers,
 	signals <-chan os.Signal, grace time.Duration) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
 	case err := <-failed:
-		api.Close()
+		waiting.close()
 		return exitError{statusFailed, "serving ended: " + err.Error()}
 	case <-ctx.Done():
 	case <-signals:
@@ -284,7 +304,7 @@ func (a *app) until(ctx context.Context, server *http.Server, listener net.Liste
 		case <-ending.Done():
 		}
 	}()
-	api.Close()
+	waiting.close()
 	if err := server.Shutdown(ending); err != nil {
 		return errors.Join(server.Close(), exitError{statusFailed, "some calls were not finished; stopped all the same"})
 	}

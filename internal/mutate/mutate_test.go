@@ -12,7 +12,7 @@ import (
 func TestGuardsStand(t *testing.T) {
 	t.Chdir("../..")
 	seen := map[string]bool{}
-	for _, m := range slices.Concat(mutants, postgresMutants, relayMutants, effectMutants) {
+	for _, m := range slices.Concat(mutants, postgresMutants, relayMutants, effectMutants, consoleMutants) {
 		if seen[m.name] {
 			t.Errorf("two mutants are called %s", m.name)
 		}

@@ -19,6 +19,8 @@ func (v *view) Jobs(_ context.Context, f daybook.Filter) (page daybook.Page[dayb
 	if f.Held {
 		f.State = daybook.Waiting
 	}
+	v.brief = f.Brief
+	defer func() { v.brief = false }()
 	numbers := []int{1} // in this list's cursor
 	switch f.State {
 	case daybook.Waiting:
@@ -91,7 +93,7 @@ func (v *view) list(from string, p params, order ...string) (jobs []listed, err 
 		column, _, _ := strings.Cut(o, " ")
 		places += ", j." + column
 	}
-	query := "SELECT " + wholeColumns + places + " FROM (" + from + ") j" + wholeJoins +
+	query := "SELECT " + v.wholeColumns() + places + " FROM (" + from + ") j" + wholeJoins +
 		" ORDER BY j." + strings.Join(order, ", j.")
 	err = v.look(query, p, func(row []any) error {
 		j, err := scanWhole(row)

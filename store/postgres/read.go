@@ -11,11 +11,17 @@ import (
 )
 
 // wholeColumns are a job as people see it: jobColumns, and behind them what
-// only they look at. wholeJoins are their tables. Who has an error has made a
-// slow move, so that the many that never did spare the look for one.
+// only they look at, which a brief list spares the large part of. wholeJoins are
+// their tables. Who has an error has made a slow move, so that the many that
+// never did spare the look for one.
+func (v *view) wholeColumns() string {
+	if v.brief {
+		return jobColumns + `, NULL, NULL, NULL, x.error, x.error_kind, x.trace, x.cut`
+	}
+	return jobColumns + `, j.args, coalesce(d.result, j.result), p.progress, x.error, x.error_kind, x.trace, x.cut`
+}
+
 const (
-	wholeColumns = jobColumns + `, j.args, coalesce(d.result, j.result), p.progress,
-		x.error, x.error_kind, x.trace, x.cut`
 	wholeWidth = jobWidth + 7
 	wholeJoins = jobJoins + ` LEFT JOIN daybook.progress p ON p.seq = j.seq
 		LEFT JOIN LATERAL (SELECT e.error, e.error_kind, e.trace, e.cut FROM daybook.ended e
@@ -88,7 +94,7 @@ func (v *view) Job(_ context.Context, id daybook.ID) (daybook.Job, bool, error) 
 
 // whole loads the one job for which a condition on j holds.
 func (v *view) whole(where string, args ...any) (j daybook.Job, found bool, err error) {
-	query := "SELECT " + wholeColumns + " FROM daybook.job j" + wholeJoins + " WHERE " + where
+	query := "SELECT " + v.wholeColumns() + " FROM daybook.job j" + wholeJoins + " WHERE " + where
 	err = v.look(query, args, func(row []any) (err error) {
 		found = true
 		j, err = scanWhole(row)

@@ -19,6 +19,8 @@ type view struct {
 	s   *Store // nil inside somebody else's transaction
 	at  daybook.Time
 	bad error // why the clock could not be read
+
+	brief bool // while a brief list is read
 }
 
 // tx is a write transaction: a view that also writes, and that counts.

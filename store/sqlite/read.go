@@ -26,6 +26,9 @@ func (v *view) Job(_ context.Context, id daybook.ID) (daybook.Job, bool, error) 
 
 // whole scans wholeJob and what hangs on each job.
 func (v *view) whole(query string, args ...driver.Value) (jobs []daybook.Job, err error) {
+	if v.brief {
+		query = strings.Replace(query, ", j.args, j.result", ", NULL, NULL", 1)
+	}
 	err = v.q.rows(query, args, func(row []driver.Value) error {
 		j, err := v.scanJob(row)
 		if err == nil {
@@ -43,10 +46,13 @@ func (v *view) whole(query string, args ...driver.Value) (jobs []daybook.Job, er
 	return jobs, err
 }
 
-// dress adds result, progress and the last error.
+// dress adds result, progress and the last error; in a brief list only that.
 func (v *view) dress(j *daybook.Job) error {
 	if err := v.complete(j); err != nil {
 		return err
+	}
+	if v.brief {
+		return v.addError(j)
 	}
 	if j.State == daybook.Succeeded && j.Result == nil {
 		result, err := one(v.q, "SELECT result FROM ended WHERE seq = ? AND outcome = 1", j.Ref)
@@ -60,6 +66,10 @@ func (v *view) dress(j *daybook.Job) error {
 		return err
 	}
 	j.Progress = raw(progress)
+	return v.addError(j)
+}
+
+func (v *view) addError(j *daybook.Job) error {
 	return v.q.rows(`SELECT error, error_kind, trace, cut FROM ended WHERE seq = ? AND error IS NOT NULL
 		ORDER BY generation DESC LIMIT 1`, []driver.Value{j.Ref}, func(row []driver.Value) error {
 		j.LastError = scanProblem(row)
@@ -81,6 +91,8 @@ func (v *view) Jobs(ctx context.Context, f daybook.Filter) (daybook.Page[daybook
 	if err != nil {
 		return daybook.Page[daybook.Job]{}, err
 	}
+	v.brief = f.Brief
+	defer func() { v.brief = false }()
 	if f.Reason != "" && f.State == "" {
 		f.State = daybook.SetAside
 	}

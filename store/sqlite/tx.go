@@ -15,6 +15,7 @@ type view struct {
 	now      daybook.Time
 	named    map[string]int64          // queues that this transaction made or read
 	sessions map[int64]daybook.Session // as of this transaction
+	brief    bool                      // while a brief list is read
 }
 
 // tx is a write transaction: a view that also writes, and that counts.

@@ -10,6 +10,7 @@ import (
 
 var contractOfLists = []test{
 	{"Jobs pages every state without skips or doubles", pageStates},
+	{"Jobs of a brief list are the same without what is large", briefJobs},
 	{"Jobs pages on while the book changes", pageWhileChanging},
 	{"Jobs filters", filterJobs},
 	{"Jobs orders as documented", orderJobs},
@@ -130,6 +131,33 @@ func pageStates(w *world) {
 		}
 	}
 	w.whole("all by 7", w.pages(daybook.Filter{Limit: 7}, nil), all)
+}
+
+// briefJobs: a brief list has the same jobs in the same order, with their errors,
+// and none of their args, results and progress.
+func briefJobs(w *world) {
+	crowd(w, 3)
+	large := func(j daybook.Job) daybook.Job {
+		j.Args, j.Result, j.Progress = nil, nil, nil
+		return j
+	}
+	for _, state := range append([]daybook.State{""}, daybook.States...) {
+		f := daybook.Filter{State: state, Limit: 4}
+		want := w.pages(f, nil)
+		f.Brief = true
+		got := w.pages(f, nil)
+		if len(got) != len(want) {
+			w.Fatalf("%s: got %d jobs, want %d", state, len(got), len(want))
+		}
+		for i := range want {
+			if a, b := fmt.Sprintf("%+v", got[i]), fmt.Sprintf("%+v", large(want[i])); a != b && want[i].LastError == nil {
+				w.Errorf("%s: got %s, want %s", state, a, b)
+			}
+			if (got[i].LastError == nil) != (want[i].LastError == nil) || got[i].Args != nil {
+				w.Errorf("%s: job %s has error %v and args %s", state, got[i].ID, got[i].LastError, got[i].Args)
+			}
+		}
+	}
 }
 
 // pageWhileChanging adds jobs and finishes none of the listed ones between the

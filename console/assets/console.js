@@ -1,0 +1,131 @@
+// What the console does beside its pages: it follows the book while somebody looks,
+// and knows a few keys. Everything works without it.
+"use strict";
+(() => {
+  const body = document.body;
+  const state = document.querySelector("[data-live-state]");
+  let stream = null;
+
+  // morph makes an element's inside like another's and keeps what the person did
+  // there: focus, text that is typed, what is folded open.
+  const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName &&
+    (a.id || "") === (b.id || "");
+  // later finds, behind an element, one that is the same by its id, or that would be
+  // if the first were gone.
+  const later = (at, next) => {
+    if (!at || same(at, next)) return at;
+    for (let other = at.nextSibling; other; other = other.nextSibling) {
+      if (same(other, next) && (next.id || other === at.nextSibling)) return other;
+    }
+    return null;
+  };
+  const morph = (into, from) => {
+    const want = [...from.childNodes];
+    let at = into.firstChild;
+    for (const next of want) {
+      const kept = later(at, next);
+      while (kept && at !== kept) {
+        const gone = at;
+        at = at.nextSibling;
+        gone.remove();
+      }
+      if (at && same(at, next)) {
+        if (at.nodeType === Node.ELEMENT_NODE) {
+          attributes(at, next);
+          morph(at, next);
+        } else if (at.nodeValue !== next.nodeValue) {
+          at.nodeValue = next.nodeValue;
+        }
+        at = at.nextSibling;
+      } else {
+        into.insertBefore(document.importNode(next, true), at);
+      }
+    }
+    while (at) {
+      const gone = at;
+      at = at.nextSibling;
+      gone.remove();
+    }
+  };
+  const attributes = (a, b) => {
+    for (const { name, value } of [...b.attributes]) {
+      if (a.getAttribute(name) !== value) a.setAttribute(name, value);
+    }
+    for (const { name } of [...a.attributes]) {
+      if (!b.hasAttribute(name) && !(name === "open" && a.nodeName === "DETAILS")) a.removeAttribute(name);
+    }
+  };
+
+  const say = (text, on) => {
+    if (!state) return;
+    state.textContent = text;
+    state.classList.toggle("on", on);
+  };
+
+  const close = () => {
+    if (stream) stream.close();
+    stream = null;
+  };
+
+  const open = () => {
+    if (stream || !body.dataset.stream || document.hidden) return;
+    stream = new EventSource(body.dataset.stream);
+    stream.onopen = () => say("live", true);
+    stream.onerror = () => {
+      if (stream && stream.readyState === EventSource.CLOSED) {
+        close();
+        say("not live: load the page again", false);
+        return;
+      }
+      say("not live: trying again", false);
+    };
+    stream.addEventListener("bye", () => location.reload());
+    for (const part of document.querySelectorAll("[data-live]")) {
+      stream.addEventListener(part.dataset.live, (event) => {
+        const fresh = new DOMParser().parseFromString("<body>" + event.data, "text/html").body;
+        const selected = window.getSelection();
+        if (selected.isCollapsed || !part.contains(selected.anchorNode)) morph(part, fresh);
+      });
+    }
+  };
+
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      close();
+      say("paused while hidden", false);
+    } else {
+      open();
+    }
+  });
+  window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", open);
+  open();
+
+  // The theme is set by its choice alone; the button is for browsers without this.
+  const theme = document.getElementById("theme");
+  if (theme) {
+    theme.form.querySelector("button").hidden = true;
+    theme.addEventListener("change", () => theme.form.requestSubmit());
+  }
+
+  // Keys: g and a letter go to a page, / finds, n turns the page, ? explains.
+  let before = "";
+  document.addEventListener("keydown", (event) => {
+    const at = event.target;
+    if (event.ctrlKey || event.metaKey || event.altKey || at.matches("input, textarea, select")) return;
+    const find = document.getElementById("find");
+    let to = null;
+    if (before === "g") {
+      to = document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`);
+    } else if (event.key === "/" && find) {
+      event.preventDefault();
+      find.focus();
+    } else if (event.key === "n") {
+      to = document.querySelector("a[data-next]");
+    } else if (event.key === "?") {
+      location.href = body.dataset.base + "keys";
+    }
+    before = before === "g" ? "" : event.key;
+    if (to) to.click();
+  });
+})();

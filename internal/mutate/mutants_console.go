@@ -1,0 +1,31 @@
+package main
+
+// consoleMutants are the guards of the console's doors.
+var consoleMutants = []mutant{
+	console("form", "a change comes from a form of its session", "door.go",
+		`if !hmac.Equal([]byte(r.PostFormValue("form")), []byte(d.formKey(v))) || v.Nonce == "" {`, "if false {",
+		"TestForgedForms"),
+	console("origin", "a change comes from a page of ours", "door.go",
+		`u.Host == "" || !strings.EqualFold(u.Host, r.Host)`, "false", "TestForgedForms"),
+	console("site", "the browser's word on another site is believed", "door.go",
+		`site != "" && site != "same-origin" && site != "none"`, "false && site != \"\"", "TestForgedForms"),
+	console("scope", "only scope operate decides", "routes.go", "err == nil && !who.Operate &&", "false &&", "TestLogin"),
+	console("cookie", "a session is signed", "door.go", `err != nil || !hmac.Equal(given, d.mac("visit", body))`,
+		"err != nil", "TestSessionCookie"),
+	console("expiry", "a session ends", "door.go", " || time.Now().Unix() >= v.Expires", "", "TestSessionCookie"),
+	console("token", "a session belongs to one token, not to its name", "door.go", "&& t.CreatedAt == v.Made ", "",
+		"TestLogin"),
+	console("revoked", "a session ends with its token", "door.go", " && t.Live(tokens.At)", "", "TestLogin"),
+	console("host", "without a token only this machine's name is answered", "door.go", "if !thisMachine(r.Host) {",
+		"if false {", "TestHost"),
+	console("sensitive", "args of sensitive kinds are hidden", "hide.go",
+		"c.opts.Sensitive != nil && c.opts.Sensitive(kind) && !who.Sensitive", "false && who.Sensitive", "TestSensitive"),
+	console("open", "a login leads to a page of ours", "routes.go", `strings.HasPrefix(to, "//") || `, "", "TestMethods"),
+	console("watchers", "streams are bounded", "live.go", "if c.hub.watchers >= c.opts.Watchers {", "if false {",
+		"TestWatchers"),
+	console("reason", "a decision says why", "decide.go", "if by.Reason == \"\" {", "if false {", "TestDecide"),
+}
+
+func console(name, guard, file, was, now, test string) mutant {
+	return mutant{"console-" + name, guard, "console/" + file, was, now, "./console", test}
+}
