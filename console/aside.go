@@ -46,7 +46,6 @@ const (
 	asideLooked = 1000
 	// asideSample is how many of a group are named.
 	asideSample = 3
-	errorShown  = 200
 )
 
 // likeness is an error's first line without what differs between two errors of

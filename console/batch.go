@@ -53,7 +53,6 @@ type batchPage struct {
 	Batch   batch
 	Running bool
 	Age     string
-	Rate    string
 	Refused []refusal
 	Back    string
 }

@@ -42,7 +42,7 @@ func (c cast) ids() []daybook.ID {
 // that lets no script and no style in but our own files.
 func TestPages(t *testing.T) {
 	full, empty := newStage(t), newStage(t)
-	full.evening()
+	full.evening(20)
 	c := full.play()
 	for _, path := range c.paths() {
 		full.page(path)

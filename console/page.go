@@ -32,7 +32,6 @@ type page struct {
 	key   string   // behind g: its shortcut
 	live  []string // templates in it that follow the book
 	load  func(c *Console, a *ask) (any, error)
-	count func(o overview) int64 // beside its name in the navigation; nil is nothing
 }
 
 // pageTable lists the pages, in the order of the navigation.

@@ -24,7 +24,7 @@ func TestShots(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newStage(t)
-	s.evening()
+	s.evening(330)
 	c := s.play()
 	_, err := s.book.TakePass(t.Context(), time.Second)
 	s.ok(err)

@@ -258,13 +258,13 @@ func (s *stage) play() (c cast) {
 	return c
 }
 
-// evening is two hours of flow for the charts, in virtual time.
-func (s *stage) evening() {
+// evening is flow for the charts, in virtual time: 330 steps are almost two hours.
+func (s *stage) evening(steps int) {
 	s.Helper()
 	random := rand.New(rand.NewPCG(7, 7))
 	mailer := s.session("mailer-1", "mail")
 	hooks := s.session("hooks-1", "webhooks")
-	for step := range 330 {
+	for step := range steps {
 		s.advance(sampleEvery)
 		wave := 6 + 5*float64(step%110)/110 + random.Float64()*4
 		var requests []daybook.Request

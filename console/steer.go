@@ -73,7 +73,6 @@ type workerRow struct {
 	State string // live, quiet, lapsed or ended
 	Shape string
 	Jobs  []daybook.Job // the newest few
-	Lease string
 }
 
 // runningLooked is how many running jobs are looked at, and runningShown how many

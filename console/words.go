@@ -38,22 +38,12 @@ func (c *Console) funcs() template.FuncMap {
 		"safe":    safe,
 		"cut":     cut,
 		"words":   words,
-		"pretty":  pretty,
 		"size":    size,
 		"short":   func(id daybook.ID) string { return id.String()[:8] + "…" + id.String()[30:] },
-		"pair":    func(v view, d any) pair { return pair{v, d} },
 		"add":     func(a, b int) int { return a + b },
 		"neg":     func(n int) int { return -n },
-		"list":    func(items ...string) []string { return items },
 		"one":     func(all bool) string { return "1"[:btoi(all)] },
-		"string":  func(v any) string { return fmt.Sprint(v) },
 	}
-}
-
-// pair hands a template what it shows together with the view around it.
-type pair struct {
-	View view
-	Data any
 }
 
 // url makes a path of the console: a path, then names and values of its query.

@@ -108,6 +108,12 @@
     theme.addEventListener("change", () => theme.form.requestSubmit());
   }
 
+  // A click on an id or a key selects all of it.
+  document.addEventListener("click", (event) => {
+    const whole = event.target.closest("[data-copy]");
+    if (whole) window.getSelection().selectAllChildren(whole);
+  });
+
   // Keys: g and a letter go to a page, / finds, n turns the page, ? explains.
   let before = "";
   document.addEventListener("keydown", (event) => {
