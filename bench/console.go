@@ -62,8 +62,8 @@ func measureConsole(ctx context.Context, c config, dir string, out io.Writer) er
 	}
 	t.Notes = append(t.Notes, server.about(), fmt.Sprintf("%s finished, %s waiting and %d set-aside jobs",
 		whole(c.finished), whole(c.jobs), consoleAside),
-		"pages: each by a console that hasn't looked yet; watched: four live pages, and somebody who loads one every two "+
-			"seconds")
+		"pages: each by a console that hasn't looked yet; watched: four live pages, and somebody who loads one every "+
+			"two seconds")
 	if err := pageTimes(ctx, opened, t); err != nil {
 		return err
 	}

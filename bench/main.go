@@ -138,14 +138,16 @@ func parse(args []string, log io.Writer) (config, error) {
 // complete checks what the flags say and fills in what they leave open.
 func (c *config) complete() error {
 	modes := 0
-	for _, on := range []bool{c.postgres, c.pressure, c.bells, c.review, c.console, c.http, c.longPoll, c.sqlite, c.drivers} {
+	for _, on := range []bool{c.postgres, c.pressure, c.bells, c.review, c.console, c.http, c.longPoll, c.sqlite,
+		c.drivers} {
 		if on {
 			modes++
 		}
 	}
 	switch {
 	case modes > 1:
-		return errors.New("choose one of -postgres, -pressure, -bells, -review, -console, -http, -longpoll, -sqlite and -drivers")
+		return errors.New("choose one of -postgres, -pressure, -bells, -review, -console, -http, -longpoll, -sqlite and " +
+			"-drivers")
 	case c.output != "table" && c.output != "json":
 		return fmt.Errorf("-o wants table or json, got %q", c.output)
 	case c.rounds < 0 || c.jobs < 0 || c.jobs > 0 && c.jobs < 1000:

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/schollz/progressbar/v3"
@@ -14,6 +15,7 @@ import (
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/cutover"
 	"github.com/daybookdev/daybook/cutover/asynq"
+	"github.com/daybookdev/daybook/cutover/rq"
 	"github.com/daybookdev/daybook/cutover/sidekiq"
 )
 
@@ -21,6 +23,7 @@ import (
 type oldFlags struct {
 	from, system, queue, prefix, workersUser string
 	mapping                                  string
+	workerTTL                                time.Duration
 	batch                                    int
 	reason                                   string
 }
@@ -36,6 +39,8 @@ func (f *oldFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.prefix, "prefix", "", "what the old system's keys begin with (default what it uses by itself)")
 	fs.StringVar(&f.workersUser, "workers-user", "",
 		"the Redis user that only old workers log in as: the gate then takes its right to take jobs (Sidekiq; default none)")
+	fs.Var(durationFlag{&f.workerTTL}, "worker-ttl",
+		"what RQ's workers were started with: an idle one waits so long (1s or more; default RQ's own, 7m)")
 	fs.StringVar(&f.mapping, "map", "",
 		"TOML file with a table [CLASS] for each class: kind, args, on-lost, safe, max-failures, timeout (default none)")
 	fs.IntVar(&f.batch, "batch", cutover.BatchDefault, "jobs of one step (1–5000)")
@@ -48,7 +53,7 @@ func (f *oldFlags) registerPlace(cmd *cobra.Command) {
 }
 
 // oldSystems are those that have a source.
-var oldSystems = []string{"asynq", "sidekiq"}
+var oldSystems = []string{"asynq", "rq", "sidekiq"}
 
 // open connects to the old system's queue.
 func (f *oldFlags) open() (cutover.Old, error) {
@@ -62,14 +67,18 @@ func (f *oldFlags) open() (cutover.Old, error) {
 		return nil, daybook.Invalid("batch", "wants 1…%d, got %d", cutover.BatchMost, f.batch)
 	case f.queue == "":
 		return nil, usage("say which queue of the old system, with --queue")
-	case f.prefix != "" && f.system == "asynq":
-		return nil, usage("--prefix is for systems whose keys can have one; those of asynq can't")
+	case f.prefix != "" && f.system != "sidekiq":
+		return nil, usage("--prefix is for sidekiq; the keys of %s have none", f.system)
+	case f.workerTTL != 0 && f.system != "rq":
+		return nil, usage("--worker-ttl is for rq")
 	case f.workersUser != "" && f.system != "sidekiq":
 		return nil, usage("--workers-user is for sidekiq; %s has a gate of its own", f.system)
 	}
 	switch f.system {
 	case "asynq":
 		return asynq.Open(asynq.Options{URL: f.from, Queue: f.queue})
+	case "rq":
+		return rq.Open(rq.Options{URL: f.from, Queue: f.queue, WorkerTTL: f.workerTTL})
 	case "sidekiq":
 		return sidekiq.Open(sidekiq.Options{URL: f.from, Queue: f.queue, Prefix: f.prefix, WorkersUser: f.workersUser})
 	}
