@@ -112,7 +112,8 @@ func TestNoWaitingByTheClock(t *testing.T) {
 		virtual[f.dir()] = virtual[f.dir()] || strings.Contains(f.text, `"testing/synctest"`)
 	}
 	for _, f := range all {
-		if !isTest(f) || strings.HasPrefix(f.path, "internal/tidy/") || strings.HasPrefix(f.path, "bench/") {
+		if !isTest(f) || strings.HasPrefix(f.path, "internal/tidy/") || strings.HasPrefix(f.path, "bench/") ||
+			strings.HasPrefix(f.path, "internal/oldworkers/") {
 			continue
 		}
 		generated := strings.Contains(f.text, `"pgregory.net/rapid"`) // there a skip draws another move
