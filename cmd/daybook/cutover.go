@@ -15,6 +15,7 @@ import (
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/cutover"
 	"github.com/daybookdev/daybook/cutover/asynq"
+	"github.com/daybookdev/daybook/cutover/bullmq"
 	"github.com/daybookdev/daybook/cutover/rq"
 	"github.com/daybookdev/daybook/cutover/sidekiq"
 )
@@ -53,7 +54,7 @@ func (f *oldFlags) registerPlace(cmd *cobra.Command) {
 }
 
 // oldSystems are those that have a source.
-var oldSystems = []string{"asynq", "rq", "sidekiq"}
+var oldSystems = []string{"asynq", "bullmq", "rq", "sidekiq"}
 
 // open connects to the old system's queue.
 func (f *oldFlags) open() (cutover.Old, error) {
@@ -67,8 +68,8 @@ func (f *oldFlags) open() (cutover.Old, error) {
 		return nil, daybook.Invalid("batch", "wants 1…%d, got %d", cutover.BatchMost, f.batch)
 	case f.queue == "":
 		return nil, usage("say which queue of the old system, with --queue")
-	case f.prefix != "" && f.system != "sidekiq":
-		return nil, usage("--prefix is for sidekiq; the keys of %s have none", f.system)
+	case f.prefix != "" && f.system != "sidekiq" && f.system != "bullmq":
+		return nil, usage("--prefix is for sidekiq and bullmq; the keys of %s have none", f.system)
 	case f.workerTTL != 0 && f.system != "rq":
 		return nil, usage("--worker-ttl is for rq")
 	case f.workersUser != "" && f.system != "sidekiq":
@@ -77,6 +78,8 @@ func (f *oldFlags) open() (cutover.Old, error) {
 	switch f.system {
 	case "asynq":
 		return asynq.Open(asynq.Options{URL: f.from, Queue: f.queue})
+	case "bullmq":
+		return bullmq.Open(bullmq.Options{URL: f.from, Queue: f.queue, Prefix: f.prefix})
 	case "rq":
 		return rq.Open(rq.Options{URL: f.from, Queue: f.queue, WorkerTTL: f.workerTTL})
 	case "sidekiq":

@@ -75,10 +75,11 @@ return 1
 // PutCanary lays a job there whose type no server knows.
 func (s *Source) PutCanary(ctx context.Context, id string) error {
 	var m []byte
-	for field, text := range map[protowire.Number]string{fieldType: cutover.CanaryClass, fieldID: id,
-		fieldQueue: s.o.Queue} {
-		m = protowire.AppendTag(m, field, protowire.BytesType)
-		m = protowire.AppendString(m, text)
+	for i, text := range []string{fieldType: cutover.CanaryClass, fieldID: id, fieldQueue: s.o.Queue} {
+		if text != "" {
+			m = protowire.AppendTag(m, protowire.Number(i), protowire.BytesType)
+			m = protowire.AppendString(m, text)
+		}
 	}
 	_, err := s.store.Run(ctx, "laying the canary", canaryScript,
 		[]string{s.key(inPending), s.body(id), s.canaries()}, id, m)

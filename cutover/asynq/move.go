@@ -235,7 +235,7 @@ func (s *Source) Return(ctx context.Context, job daybook.OldJob) (bool, error) {
 			}
 		}
 	}
-	n, err := s.store.RunInt(ctx, "putting a job back", returnScript, []string{s.key(to), s.body(id), s.held.List},
-		args...)
+	keys := []string{s.key(to), s.body(id), s.held.List}
+	n, err := s.store.RunInt(ctx, "putting a job back", returnScript, keys, args...)
 	return n == 1, err
 }

@@ -202,8 +202,8 @@ func known(t *testing.T, job daybook.OldJob) {
 	is := fmt.Sprintf("%s %s %s %d/%d %s due %s since %s, %q %q", job.State, job.Class, job.ArgsAs, job.Attempts,
 		job.MaxAttempts, job.Timeout, job.DueAt, job.EnqueuedAt, job.Error, job.Owner)
 	want, listed := map[string]string{
-		"81d172f2-2a30-48ab-8131-18e89828c643": `retrying rqjobs.send pickle 1/5 3m0s due 2026-11-29T22:20:18.000000Z since ` +
-			`2026-11-29T21:20:17.997768Z, "" ""`,
+		"81d172f2-2a30-48ab-8131-18e89828c643": `retrying rqjobs.send pickle 1/5 3m0s due 2026-11-29T22:20:18.000000Z ` +
+			`since 2026-11-29T21:20:17.997768Z, "" ""`,
 		"1c5912a0-c505-4b3c-9fbd-8f4e364566aa": `later rqjobs.send pickle 0/1 3m0s due 2026-11-29T22:20:27.000000Z since ` +
 			`2026-11-29T21:20:27.892145Z, "" ""`,
 		"1f0b972c-54f1-4144-80f1-ad473af11cf3": `dead rqjobs.send pickle 1/1 3m0s due  since 2026-11-29T21:20:17.998190Z, ` +

@@ -54,8 +54,8 @@ func (s *Source) GateState(ctx context.Context) (cutover.GateState, error) {
 	}
 	if n > 0 && waiting > 0 {
 		g.Closed = false
-		g.Leaks = append(g.Leaks, fmt.Sprintf("%d workers wait for a job since before the gate, for up to %s: each takes one "+
-			"more that comes; restart them, or wait", waiting, s.LongestTake()))
+		g.Leaks = append(g.Leaks, fmt.Sprintf("%d workers wait for a job since before the gate, for up to %s: each takes "+
+			"one more that comes; restart them, or wait", waiting, s.LongestTake()))
 	}
 	if n > 0 && len(workers) > 0 {
 		g.Leaks = append(g.Leaks, "workers of RQ's other queues are suspended too",

@@ -209,7 +209,8 @@ func (s *Source) Return(ctx context.Context, job daybook.OldJob) (bool, error) {
 	for _, p := range e.Parts[1:] {
 		args = append(args, p)
 	}
-	n, err := s.store.RunInt(ctx, "putting a job back", returnScript, []string{s.set(to), s.body(id), s.held.List}, args...)
+	keys := []string{s.set(to), s.body(id), s.held.List}
+	n, err := s.store.RunInt(ctx, "putting a job back", returnScript, keys, args...)
 	return n == 1, err
 }
 

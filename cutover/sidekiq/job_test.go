@@ -13,13 +13,14 @@ import (
 
 func TestJobs(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"jid":"a","class":"C","args":[1],"retry":true}`:                          `a C [1] key "" 0/26 "" `,
-		`{"jid":"a","class":"C","args":[],"retry":false,"retry_count":0}`:          `a C [] key "" 1/1 "" `,
-		`{"jid":"a","class":"C","args":[],"retry":0,"retry_count":2,"x":1}`:        `a C [] key "" 3/1 "" `,
-		`{"jid":"a","class":"C","args":[],"retry":"many"}`:                         `a C [] key "" 0/0 "" `,
-		`{"jid":"a","class":"C","args":[1.0,9007199254740993],"lock_digest":"u1"}`: `a C [1.0,9007199254740993] key "u1" 0/26 "" `,
-		`{"jid":"a","class":"W","wrapped":"Inner","args":[{"job_id":"j","arguments":[{"a":1}]}]}`: `a Inner [{"a":1}] key "j" ` +
+		`{"jid":"a","class":"C","args":[1],"retry":true}`:                   `a C [1] key "" 0/26 "" `,
+		`{"jid":"a","class":"C","args":[],"retry":false,"retry_count":0}`:   `a C [] key "" 1/1 "" `,
+		`{"jid":"a","class":"C","args":[],"retry":0,"retry_count":2,"x":1}`: `a C [] key "" 3/1 "" `,
+		`{"jid":"a","class":"C","args":[],"retry":"many"}`:                  `a C [] key "" 0/0 "" `,
+		`{"jid":"a","class":"C","args":[1.0,9007199254740993],"lock_digest":"u"}`: `a C [1.0,9007199254740993] key "u" ` +
 			`0/26 "" `,
+		`{"jid":"a","class":"W","wrapped":"Inner","args":[{"job_id":"j","arguments":[{"a":1}]}]}`: `a Inner [{"a":1}] ` +
+			`key "j" 0/26 "" `,
 		`{"jid":"a","class":"W","wrapped":"Inner","args":[1,2]}`:                  `a Inner [1,2] key "" 0/26 "" `,
 		`{"jid":"a","class":"C","args":[],"error_class":"E","error_message":"x"}`: `a C [] key "" 0/26 "E: x" `,
 		`{"class":"C","args":[]}`: ` C [] key "" 0/26 "" it has no jid`,

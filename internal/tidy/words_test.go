@@ -113,7 +113,7 @@ func TestNoWaitingByTheClock(t *testing.T) {
 	}
 	for _, f := range all {
 		if !isTest(f) || strings.HasPrefix(f.path, "internal/tidy/") || strings.HasPrefix(f.path, "bench/") ||
-			strings.HasPrefix(f.path, "internal/oldworkers/") { // whose work takes its time
+			strings.HasPrefix(f.path, "internal/oldworkers/") {
 			continue
 		}
 		generated := strings.Contains(f.text, `"pgregory.net/rapid"`) // there a skip draws another move
