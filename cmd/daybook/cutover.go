@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -136,7 +137,7 @@ func (a *app) engine(ctx context.Context, name string, f *oldFlags,
 			if err != nil {
 				return err
 			}
-			f.system, f.queue = c.System, strings.TrimPrefix(c.OldQueue, f.prefix)
+			f.system, f.queue = c.System, f.withoutPrefix(c)
 		}
 		mapping, err := readMapping(f.mapping)
 		if err != nil {
@@ -152,6 +153,14 @@ func (a *app) engine(ctx context.Context, name string, f *oldFlags,
 		return work(ctx, cutover.New(book, old, name, cutover.Options{Mapping: mapping, By: a.by(f.reason), Batch: f.batch,
 			Log: slog.Default(), Report: bar.report}))
 	})
+}
+
+// withoutPrefix is the old queue's name as its source wants it.
+func (f *oldFlags) withoutPrefix(c daybook.Cutover) string {
+	if c.System == "bullmq" {
+		return strings.TrimPrefix(c.OldQueue, cmp.Or(f.prefix, "bull")+":")
+	}
+	return strings.TrimPrefix(c.OldQueue, f.prefix)
 }
 
 // cutoverBar shows how far long work is, on a terminal.
