@@ -184,16 +184,16 @@ func TestSpoil(t *testing.T) {
 			_, err := answers.ReadString('\n')
 			return err
 		}
-		arrived := 0
-		p.Spoil(2, request, func() { arrived = len(seen) })
+		arrived := make(chan int, 1)
+		p.Spoil(2, request, func() { arrived <- len(seen) })
 		if err := said("one"); err != nil {
 			t.Fatal(err)
 		}
 		if err := said("two"); err == nil {
 			t.Error("the second was answered")
 		}
-		if want := map[bool]int{true: 1, false: 2}[request]; arrived != want || p.Passed() != 2 {
-			t.Errorf("%d requests arrived, want %d; %d passed", arrived, want, p.Passed())
+		if got, want := <-arrived, map[bool]int{true: 1, false: 2}[request]; got != want || p.Passed() != 2 {
+			t.Errorf("%d requests arrived, want %d; %d passed", got, want, p.Passed())
 		}
 	}
 }
