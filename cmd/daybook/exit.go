@@ -33,11 +33,6 @@ func usage(format string, args ...any) error {
 	return daybook.Fail(daybook.CodeInvalid, format, args...)
 }
 
-// notYet answers for what the surface names and this version doesn't have.
-func notYet(what, instead string) error {
-	return usage("%s is not in this version yet; %s", what, instead)
-}
-
 // statusOf turns an error into the exit status.
 func statusOf(err error) int {
 	if err == nil {

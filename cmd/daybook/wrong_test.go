@@ -44,18 +44,6 @@ func TestErrorsInOurWords(t *testing.T) {
 	}
 }
 
-// Commands of later versions say so in one line, whatever they are asked.
-func TestCommandsOfLaterVersions(t *testing.T) {
-	c := newCLI(t)
-	for _, line := range []string{"cutover", "cutover plan --queue q", "cutover --help",
-		"help cutover", "cutover plan", "bench"} {
-		s := c.want(statusUsage, strings.Fields(line)...)
-		if s.out != "" || strings.Count(s.err, "\n") != 1 || !strings.Contains(s.err, "is not in this version yet") {
-			t.Errorf("daybook %s: got %+v, want one line that it isn't there yet", line, s)
-		}
-	}
-}
-
 // full is an output that takes nothing, like a full disk.
 type full struct{}
 
