@@ -140,9 +140,16 @@ func clockOff(by time.Duration) func(context.Context, *lane, *evidence) error {
 	}
 }
 
-// emptied waits until a queue has nothing to do any more.
+// emptied waits until a queue has nothing to do any more. A job that lost one owner
+// after the other, since a lease by a clock that is behind is past when it begins,
+// waits for a person: that is who sends it back.
 func (l *lane) emptied(ctx context.Context, e *evidence, queue string) error {
 	err := l.until(ctx, e, "the jobs of "+queue+" to be done", func() (bool, error) {
+		_, err := l.book.Decide(ctx, daybook.Bulk{Move: daybook.MoveRevive, By: person,
+			Filter: daybook.Filter{Queue: queue, State: daybook.SetAside, Reason: daybook.ReasonCrashes}})
+		if err != nil {
+			return false, err
+		}
 		n, err := l.book.Count(ctx, daybook.Filter{Queue: queue})
 		if err != nil {
 			return false, err
