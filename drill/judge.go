@@ -63,6 +63,11 @@ func (e evidence) judge() (wrong []string) {
 	if e.policy.nobody && leavesOpen(e.gap) {
 		wanted = 1
 	}
+	// Where a late word says that it happened and the destination, which shows it a
+	// little later, says that it didn't, a person is asked, and rightly.
+	if lands && e.aside == 1 && len(e.effect.Late) > 0 {
+		wanted = 1
+	}
 	// A worker that lost its lease on its own account may have left another call
 	// open: then a person is asked again, and rightly.
 	if e.void == "" && e.aside != wanted && !(e.policy.nobody && e.aside > wanted && e.unplanned()) {

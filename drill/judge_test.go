@@ -46,6 +46,20 @@ func TestJudgeOfAnUnplannedLoss(t *testing.T) {
 	}
 }
 
+// A person is asked where the destination says no to what a late word says yes to;
+// without such a word nobody had a reason to.
+func TestJudgeOfADoubt(t *testing.T) {
+	e := held(policies[1], daybook.GapPause, faultStop)
+	e.acts, e.effect.Doubled, e.early, e.aside = e.acts[:1], false, true, 1
+	if wrong := e.judge(); len(wrong) != 1 {
+		t.Errorf("asked without a doubt: got %v", wrong)
+	}
+	e.effect.Late = []daybook.Late{{Outcome: daybook.OutcomeDone}}
+	if wrong := e.judge(); len(wrong) > 0 {
+		t.Errorf("got %v", wrong)
+	}
+}
+
 // Each of these must be found, and said.
 func TestJudgeFinds(t *testing.T) {
 	keyed, checked, ask := policies[0], policies[1], policies[3]

@@ -140,9 +140,17 @@ func clockOff(by time.Duration) func(context.Context, *lane, *evidence) error {
 	}
 }
 
-// emptied waits until a queue has nothing to do any more.
+// emptied waits until a queue has nothing to do any more. A job that lost one owner
+// after the other, since a lease by a clock that is behind is past when it begins,
+// waits for a person: that is who sends it back. So does a charge whose key the
+// clock has outlived: the person looks into the destination's ledger.
 func (l *lane) emptied(ctx context.Context, e *evidence, queue string) error {
 	err := l.until(ctx, e, "the jobs of "+queue+" to be done", func() (bool, error) {
+		_, err := l.book.Decide(ctx, daybook.Bulk{Move: daybook.MoveRevive, By: person,
+			Filter: daybook.Filter{Queue: queue, State: daybook.SetAside, Reason: daybook.ReasonCrashes}})
+		if err = errors.Join(err, l.settleAll(ctx, queue)); err != nil {
+			return false, err
+		}
 		n, err := l.book.Count(ctx, daybook.Filter{Queue: queue})
 		if err != nil {
 			return false, err
@@ -152,6 +160,25 @@ func (l *lane) emptied(ctx context.Context, e *evidence, queue string) error {
 	})
 	e.recovered = time.Since(e.since)
 	return err
+}
+
+// settleAll is the person, for every job of a queue that waits because of its
+// charge.
+func (l *lane) settleAll(ctx context.Context, queue string) error {
+	page, err := l.book.Jobs(ctx, daybook.Filter{Queue: queue, State: daybook.SetAside, Reason: daybook.ReasonEffectOpen})
+	if err != nil {
+		return err
+	}
+	for _, j := range page.Items {
+		verdict := daybook.Verdict{}
+		if acts := l.to["charge"].Acts(loadOrder + j.ID.String()); len(acts) > 0 {
+			verdict.Happened, verdict.Result = true, fmt.Appendf(nil, `{"receipt":%d}`, acts[0].Receipt)
+		}
+		if _, err := l.book.Settle(ctx, j.ID, "charge", verdict, person); err != nil && !refused(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // fileFull fills a book's file under an enqueuer and a worker. What was answered

@@ -123,7 +123,14 @@ func hostOf(of string) string {
 type postgresServer struct{ url, suffix string }
 
 func (s postgresServer) connect(ctx context.Context, application string) (*sql.DB, error) {
-	db, err := sql.Open("pgx", routed(s.url, "", application))
+	at := routed(s.url, "", application)
+	if u, err := url.Parse(at); err == nil { // a pooler between may not know prepared statements
+		q := u.Query()
+		q.Set("default_query_exec_mode", "simple_protocol")
+		u.RawQuery = q.Encode()
+		at = u.String()
+	}
+	db, err := sql.Open("pgx", at)
 	if err != nil {
 		return nil, daybook.Invalid("db", "is not a PostgreSQL URL like postgres://user@host/database")
 	}
