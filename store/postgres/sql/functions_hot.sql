@@ -359,21 +359,23 @@ BEGIN
         last := least(low + group_size - 1, cardinality(lanes));
         room := most - cardinality(seqs);
         share := (room + last - low) / (last - low + 1);
-        IF last > low AND NOT suspects THEN
-            shares := daybook.take_shares(session, checks, ARRAY(SELECT
-                CASE WHEN mark_ends IS NULL OR mark_ends[i] = coalesce(mark_ends[i - 1], 0) THEN lanes[i] END
-                FROM generate_series(low, last) i ORDER BY i), share, room, oldest, now_at, kinds, held);
-            held := shares.held;
-            FOR i IN 1..coalesce(cardinality(shares.gave), 0) LOOP
-                taken[low - 1 + shares.gave[i]] := shares.counts[i];
-            END LOOP;
-            FOR i IN 1..cardinality(shares.dry) LOOP
-                more[low - 1 + shares.dry[i]] := false;
-            END LOOP;
-            seqs := seqs || coalesce(shares.seqs, '{}');
-            ledgers := ledgers || coalesce(shares.ledgers, '{}');
-        END IF;
         FOR pass IN 1..CASE WHEN share = room THEN 1 ELSE 2 END LOOP
+            room := most - cardinality(seqs);
+            IF last > low AND NOT suspects AND room > 0 THEN
+                shares := daybook.take_shares(session, checks, ARRAY(SELECT CASE WHEN more[i]
+                        AND (mark_ends IS NULL OR mark_ends[i] = coalesce(mark_ends[i - 1], 0)) THEN lanes[i] END
+                    FROM generate_series(low, last) i ORDER BY i), CASE pass WHEN 1 THEN share ELSE room END, room,
+                    oldest, now_at, kinds, held);
+                held := shares.held;
+                FOR i IN 1..coalesce(cardinality(shares.gave), 0) LOOP
+                    taken[low - 1 + shares.gave[i]] := taken[low - 1 + shares.gave[i]] + shares.counts[i];
+                END LOOP;
+                FOR i IN 1..cardinality(shares.dry) LOOP
+                    more[low - 1 + shares.dry[i]] := false;
+                END LOOP;
+                seqs := seqs || coalesce(shares.seqs, '{}');
+                ledgers := ledgers || coalesce(shares.ledgers, '{}');
+            END IF;
             FOR i IN low..last LOOP
                 room := most - cardinality(seqs);
                 EXIT WHEN room = 0;
