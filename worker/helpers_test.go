@@ -179,6 +179,7 @@ func (c *cable) Write(ctx context.Context, doing string, fn func(daybook.Tx) err
 func (c *cable) Read(ctx context.Context, doing string, fn func(daybook.View) error) error {
 	c.mu.Lock()
 	before := c.before
+	c.calls[doing]++
 	c.mu.Unlock()
 	if before != nil {
 		if err := before(ctx, doing); err != nil {
