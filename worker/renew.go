@@ -13,14 +13,13 @@ import (
 // the engine ends: also through the grace, while handlers still run.
 func (e *engine) renewals() {
 	again := retry{log: e.log, doing: "renewing the lease"}
-	for pause := first(e.renewEvery()); sleep(e.hard, pause); {
+	for pause := e.renewEvery(); sleep(e.hard, pause); {
 		pause = e.renew(&again)
 	}
 }
 
 // renewEvery is a third of the lease, or a little less: two more may fail before
-// it runs out. A fleet that started together doesn't renew together, since each
-// begins with a pause of its own.
+// it runs out, and a fleet that started together doesn't renew together.
 func (e *engine) renewEvery() time.Duration {
 	return time.Duration(float64(e.cfg.Lease) / 3 * (1 - 0.1*rand.Float64()))
 }

@@ -30,7 +30,8 @@ func TestRenewIdle(t *testing.T) {
 	r, done := h.renewIdle(s)
 	live, err := h.book.Sessions(t.Context(), daybook.SessionFilter{ID: s.ID})
 	ok(t, err)
-	if got := live[0]; !done || !r.Quiet || r.LeaseUntil != got.ExpiresAt || got.ExpiresAt != got.RenewedAt.Add(got.Lease) ||
+	if got := live[0]; !done || !r.Quiet || r.LeaseUntil != got.ExpiresAt ||
+		got.ExpiresAt != got.RenewedAt.Add(got.Lease) ||
 		got.RenewedAt <= s.RenewedAt || got.MarkedAt != 0 || got.Renewals != s.Renewals+1 {
 		t.Errorf("done %v, %+v: %+v", done, r, got)
 	}

@@ -229,7 +229,7 @@ BEGIN
         array_agg(n.place), array_agg(n.count) INTO seqs, ledgers, gave, counts FROM n;
     dry := ARRAY(SELECT u.place FROM unnest(single) u(place) LEFT JOIN unnest(gave, counts) g(place, count)
         ON g.place = u.place WHERE coalesce(g.count, 0) < share AND (coalesce(cardinality(seqs), 0) < most
-            OR u.place < (SELECT max(g.place) FROM unnest(gave) g(place)))); -- it had enough before it came to the others
+            OR u.place < (SELECT max(g.place) FROM unnest(gave) g(place)))); -- it came to no others
 END $$;
 
 -- Locks a session so that it can't end under a claim, which by then knows that
