@@ -317,6 +317,13 @@ func (b *Book) Renew(ctx context.Context, session ID, claims []ClaimRef) (Renewa
 	rings := ringer{}
 	err := b.write(ctx, "renewing a lease", func(tx Tx) error {
 		out = Renewal{}
+		if r, ok := tx.(Renewer); ok && claims != nil && len(claims) == 0 {
+			var done bool
+			var err error
+			if out, done, err = r.RenewIdle(ctx, session); err != nil || done {
+				return err
+			}
+		}
 		s, owned, found, err := tx.Claims(ctx, ClaimsOf{Session: session})
 		if err != nil {
 			return err

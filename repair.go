@@ -294,25 +294,36 @@ func (b *Book) Upkeep(ctx context.Context, keep time.Duration) error {
 }
 
 // TakePass makes this caller the one that reconciles now: true when nobody did
-// since the pause began. A thousand processes that ask cost about one pass.
+// since the pause began. A thousand processes that ask cost about one pass: all
+// but one read that it isn't time, and write nothing.
 func (b *Book) TakePass(ctx context.Context, every time.Duration) (bool, error) {
 	mine := false
-	err := b.write(ctx, "taking the reconciler's pass", func(tx Tx) error {
+	err := b.read(ctx, "looking for the reconciler's pass", func(v View) error {
+		last, now, err := peek(ctx, v, SettingPass)
+		mine = passDue(last, now, every)
+		return err
+	})
+	if err != nil || !mine {
+		return false, err
+	}
+	err = b.write(ctx, "taking the reconciler's pass", func(tx Tx) error {
 		last, err := tx.Setting(ctx, SettingPass)
 		if err != nil {
 			return err
 		}
-		if last != "" {
-			at, err := ParseTime("pass", last)
-			if err == nil && at <= tx.Now() && tx.Now().Sub(at) < every {
-				mine = false
-				return nil
-			}
+		if mine = passDue(last, tx.Now(), every); mine {
+			mine, err = tx.SaveSetting(ctx, SettingPass, last, tx.Now().String())
 		}
-		mine, err = tx.SaveSetting(ctx, SettingPass, last, tx.Now().String())
 		return err
 	})
 	return mine, err
+}
+
+// passDue reports whether the pause since the last pass is over. What can't be
+// read, or lies ahead of the clock, was no pass.
+func passDue(last string, now Time, every time.Duration) bool {
+	at, err := ParseTime("pass", last)
+	return err != nil || at > now || now.Sub(at) >= every
 }
 
 // RingEligible rings every queue that has eligible work, or a job that becomes

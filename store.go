@@ -94,6 +94,13 @@ type Claimer interface {
 	ClaimSet(ctx context.Context, r ClaimRequest) (claimed Claimed, plain bool, err error)
 }
 
+// Renewer is a Tx that renews the lease of a session which owns nothing and lists
+// nothing in one step, as the steps of Tx would. Not done is that it has changed
+// nothing: the session is unknown or ended, or owns something.
+type Renewer interface {
+	RenewIdle(ctx context.Context, session ID) (answer Renewal, done bool, err error)
+}
+
 // View is one snapshot of the book.
 type View interface {
 	// Now is the database's clock, fixed for the transaction.
@@ -142,6 +149,21 @@ type View interface {
 // tell; then the view is as it was.
 type Ahead interface {
 	QueuesAhead(ctx context.Context, names []string) (list []Queue, now Time, known bool, err error)
+}
+
+// Peeker is a View that reads a setting together with the database's time, as the
+// snapshot's only look.
+type Peeker interface {
+	PeekSetting(ctx context.Context, name string) (value string, now Time, err error)
+}
+
+// peek reads a setting and the time.
+func peek(ctx context.Context, v View, name string) (string, Time, error) {
+	if p, ok := v.(Peeker); ok {
+		return p.PeekSetting(ctx, name)
+	}
+	value, err := v.Setting(ctx, name)
+	return value, v.Now(), err
 }
 
 // queuesAhead lists at least these queues, without counts.

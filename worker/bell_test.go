@@ -82,15 +82,19 @@ func TestFullClaimRingsOn(t *testing.T) {
 	})
 }
 
-// Without a bell the poll floor finds the work, jittered.
+// Without a bell the poll floor finds the work, jittered. A poll asks whether
+// there is any, and claims only then.
 func TestPollFloor(t *testing.T) {
 	inBubble(t, func(t *testing.T, book *daybooktest.Book) {
 		p := newProcess(t, book, worker.Config{Poll: 10 * time.Second, NoLoops: true})
 		worker.Handle(p.Worker, "job", func(context.Context, *worker.Claim[none]) error { return nil })
 		p.start(t)
 		after(10 * time.Minute)
-		if got := p.count("claiming"); got < 50 || got > 76 {
+		if got := p.count("looking for the next due job"); got < 50 || got > 77 {
 			t.Errorf("%d looks in 10 minutes, want one every 8 to 12s", got)
+		}
+		if got := p.count("claiming"); got != 1 {
+			t.Errorf("%d claims of nothing, want the first", got)
 		}
 		id := enqueue(t, book, daybook.Request{})
 		after(12 * time.Second)

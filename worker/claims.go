@@ -42,7 +42,7 @@ func (e *engine) newClaimer() *claimer {
 		again: retry{log: e.log, doing: "claiming"}}
 	c.bell = newListening(e)
 	if e.cfg.Poll > 0 {
-		c.poll = time.NewTimer(jittered(e.cfg.Poll))
+		c.poll = time.NewTimer(first(jittered(e.cfg.Poll)))
 	}
 	return c
 }
@@ -152,8 +152,10 @@ func (c *claimer) wait(ctx context.Context, due bool) bool {
 	case <-poll:
 		c.poll.Reset(jittered(c.cfg.Poll))
 		c.alarm.vain = 0
-		c.polls = c.polls || !due
-		return true
+		if !due {
+			c.polls = c.polled(ctx)
+			return c.polls
+		}
 	case <-c.bell.retry:
 		c.bell.retry = nil
 	}

@@ -156,12 +156,20 @@ func (c *cable) count(doing string) int {
 	return c.calls[doing]
 }
 
+// tally wants the lock.
+func (c *cable) tally(doing string) {
+	if c.calls == nil {
+		c.calls = map[string]int{}
+	}
+	c.calls[doing]++
+}
+
 func (c *cable) Write(ctx context.Context, doing string, fn func(daybook.Tx) error) error {
 	c.mu.Lock()
 	if c.calls == nil {
 		c.calls = map[string]int{}
 	}
-	c.calls[doing]++
+	c.tally(doing)
 	before, after := c.before, c.after
 	c.mu.Unlock()
 	if before != nil {
@@ -179,6 +187,7 @@ func (c *cable) Write(ctx context.Context, doing string, fn func(daybook.Tx) err
 func (c *cable) Read(ctx context.Context, doing string, fn func(daybook.View) error) error {
 	c.mu.Lock()
 	before := c.before
+	c.tally(doing)
 	c.mu.Unlock()
 	if before != nil {
 		if err := before(ctx, doing); err != nil {

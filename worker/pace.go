@@ -45,6 +45,10 @@ func (p *pace) spare(slots int) int {
 	return int(min(int64(most), int64(slots)*int64(waitAim)/int64(p.mean)))
 }
 
+// first is a first pause, half of the others or more: what many begin at once they
+// don't repeat at once.
+func first(d time.Duration) time.Duration { return d/2 + rand.N(max(1, d/2)) }
+
 // jittered spreads a pause by ±20 %.
 func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))

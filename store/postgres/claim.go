@@ -35,8 +35,9 @@ func (t *tx) ClaimSet(_ context.Context, r daybook.ClaimRequest) (out daybook.Cl
 		return out, false, err
 	}
 	out.Jobs, out.Full = a.jobs, a.more
-	out.Session, err = a.head.session(r.Session)
-	t.s.lists.learn(out.Session)
+	if out.Session, err = a.head.session(r.Session); err == nil {
+		t.s.lists.learn(out.Session)
+	}
 	return out, true, err
 }
 

@@ -285,6 +285,20 @@ func (v *view) Setting(_ context.Context, name string) (string, error) {
 	return text(value), err
 }
 
+// PeekSetting is one round trip.
+func (v *view) PeekSetting(ctx context.Context, name string) (value string, now daybook.Time, err error) {
+	if v.s == nil || v.before == nil {
+		value, err = v.Setting(ctx, name)
+		return value, v.Now(), err
+	}
+	err = v.raw("SELECT (SELECT value FROM daybook.setting WHERE name = $1::text), daybook.clock()", []any{name}, true,
+		func(row cells) error {
+			value, now = row.text(0), row.at(1)
+			return nil
+		})
+	return value, now, err
+}
+
 // Setting of a write notices first whether the database lost commits, when the
 // incarnation is asked for: what is claimed from here on must be above all that
 // was.

@@ -138,6 +138,28 @@ func (t *tx) SaveSession(_ context.Context, s daybook.Session) (daybook.Session,
 	return s, t.flush()
 }
 
+// renewIdle is Session.Renew, of a session that owns nothing. One that was ended
+// by a rival whom it waited for is looked at again, and stays as it is.
+const renewIdle = `UPDATE daybook.session s SET renewed_at = t.at, expires_at = t.at + s.lease, marked_at = NULL,
+	renewals = s.renewals + 1
+	FROM (SELECT coalesce($2::bigint, daybook.clock()) AS at OFFSET 0) t
+	WHERE s.id = $1::uuid AND s.ended_at IS NULL AND NOT EXISTS (SELECT FROM daybook.owned o WHERE o.session + 0 = s.n)
+	RETURNING s.expires_at, s.quiet`
+
+// RenewIdle renews in one round trip. A claim that is being given to the session
+// just now isn't seen yet, and isn't lost by that: only what two renewals didn't
+// list is.
+func (t *tx) RenewIdle(_ context.Context, session daybook.ID) (r daybook.Renewal, done bool, err error) {
+	if t.s == nil || t.before == nil || len(t.kept) > 0 || len(t.deltas) > 0 {
+		return r, false, nil // it would end what was begun
+	}
+	err = t.raw(renewIdle, []any{session.String(), t.nowOrNull()}, true, func(row cells) error {
+		r.LeaseUntil, r.Quiet, done = row.at(0), row.truth(1), true
+		return nil
+	})
+	return r, done, err
+}
+
 // sessionRef is a number that no session had: random, since a sequence may
 // repeat itself after a failover that lost commits.
 func sessionRef() int64 {
