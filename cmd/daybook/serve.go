@@ -175,13 +175,22 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	loops, stopLoops := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { watch(loops, db, book) })
+	ended := make(chan error, 2)
+	running.Go(func() {
+		if err := db.gone(loops); err != nil {
+			ended <- err
+		}
+	})
 	if !f.noLoops {
 		a.runLoops(loops, &running, m)
 	}
 	defer running.Wait() // the book is closed behind it
 	defer stopLoops()
 	book.Log().Info("serving", "url", scheme+"://"+listener.Addr().String(), "docs", "/docs")
-	return a.until(ctx, server, listener, api, signals, f.grace)
+	go func() {
+		ended <- exitError{statusFailed, "serving ended: " + server.Serve(listener).Error()}
+	}()
+	return a.until(ctx, server, ended, api, signals, f.grace)
 }
 
 // times bound how long a client may take: for the head of a request, for all of
@@ -195,8 +204,9 @@ var timesDefault = times{10 * time.Second, time.Minute, 2 * time.Minute, 2 * tim
 func webServer(ctx context.Context, handler http.Handler, secure *tls.Config, t times) *http.Server {
 	return &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: t.head, ReadTimeout: t.request,
 		WriteTimeout: t.answer, IdleTimeout: t.idle, MaxHeaderBytes: 64 << 10,
-		ErrorLog:    log.New(io.Discard, "", 0), // of strangers' broken handshakes
-		BaseContext: func(net.Listener) context.Context { return ctx }}
+		DisableGeneralOptionsHandler: true,                       // OPTIONS * is answered like any call
+		ErrorLog:                     log.New(io.Discard, "", 0), // of strangers' broken handshakes
+		BaseContext:                  func(net.Listener) context.Context { return ctx }}
 }
 
 func listenOn(address string) (net.Listener, error) {
@@ -260,17 +270,15 @@ func (a *app) runLoops(ctx context.Context, running *sync.WaitGroup, m *metrics)
 	}
 }
 
-// until serves until a signal or the context ends it: then nobody is let in any
+// until serves until it can't, or a signal or the context ends it: then nobody is let in any
 // more, calls that wait for work are answered, and those under way get the
 // grace. A second signal ends at once.
-func (a *app) until(ctx context.Context, server *http.Server, listener net.Listener, api *httpapi.Server,
+func (a *app) until(ctx context.Context, server *http.Server, ended <-chan error, api *httpapi.Server,
 	signals <-chan os.Signal, grace time.Duration) error {
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
 	select {
-	case err := <-failed:
+	case err := <-ended:
 		api.Close()
-		return exitError{statusFailed, "serving ended: " + err.Error()}
+		return errors.Join(err, server.Close())
 	case <-ctx.Done():
 	case <-signals:
 	}
