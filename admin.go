@@ -303,6 +303,9 @@ type Quieted struct {
 // does. No live session is ErrNotFound. Twice is harmless.
 func (b *Book) Quiet(ctx context.Context, worker string, by By) (Quieted, error) {
 	out := Quieted{Worker: worker, Actor: by.Actor, Reason: by.Reason}
+	if worker == "" { // which a search takes for all of them
+		return out, Invalid("worker", "is empty; name the worker")
+	}
 	if err := CheckBy(by); err != nil {
 		return out, err
 	}

@@ -150,6 +150,9 @@ func (c *Client) Resume(ctx context.Context, queue string, by daybook.By) error 
 
 // Quiet asks a worker to claim no more; see [daybook.Book.Quiet].
 func (c *Client) Quiet(ctx context.Context, worker string, by daybook.By) (q daybook.Quieted, err error) {
+	if worker == "" { // no path leads there
+		return q, daybook.Invalid("worker", "is empty; name the worker")
+	}
 	err = c.steer(ctx, path("v1", "workers", worker, "quiet"), by, &q)
 	return q, err
 }

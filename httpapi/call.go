@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"reflect"
 	"runtime"
 	"slices"
@@ -28,6 +29,7 @@ type route struct {
 	bodyMax      int64
 	optional     bool // the body may be left out
 	slow         bool // may take longer than other calls
+	away         bool // answers while the database is away: tokens as they were last seen open it then
 	example      string
 	answer       string // an example of it
 	also         []int  // statuses of success beside the first
@@ -134,10 +136,12 @@ func (c *call) name(parameter string) (string, error) {
 
 // checkQuery holds the query to what the route takes.
 func (c *call) checkQuery() *Problem {
-	if strings.Contains(c.r.URL.RawQuery, ";") {
-		return problem(daybook.CodeMalformed, "the query can't be read; parameters stand between &")
+	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil { // Query leaves out what it can't read: a filter less, and an answer about everything
+		return problem(daybook.CodeMalformed,
+			"the query can't be read; parameters stand between &, with % and two hex digits for what is no letter")
 	}
-	for name, values := range c.r.URL.Query() {
+	for name, values := range query {
 		i := slices.IndexFunc(c.route.query, func(p param) bool { return p.name == name })
 		switch {
 		case i < 0 && daybook.CheckName("", name) == nil:
@@ -158,6 +162,8 @@ func (c *call) checkQuery() *Problem {
 			wrong = "wants true or false"
 		case p.words != nil && !slices.Contains(p.words, value):
 			wrong = "wants one of " + strings.Join(p.words, ", ")
+		case value == "" && name != cursorParam.name: // a first page's cursor is empty
+			wrong = "is empty; leave it out for any"
 		}
 		if wrong != "" {
 			return problem(daybook.CodeInvalid, name+" "+wrong).parameter(name)

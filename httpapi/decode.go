@@ -136,7 +136,7 @@ func (d decoder) object(v reflect.Value, at string) *Problem {
 		if err != nil || !ok {
 			return d.broken()
 		}
-		f, known := fieldOf(v, name)
+		f, filled, known := fieldOf(v, name)
 		switch {
 		case !known && daybook.CheckName("", name) == nil:
 			return problem(daybook.CodeInvalid, name+" is not a field here").at(at + "/" + name)
@@ -148,6 +148,9 @@ func (d decoder) object(v reflect.Value, at string) *Problem {
 		seen[name] = true
 		if p := d.value(f, at+"/"+name); p != nil {
 			return p
+		}
+		if filled && f.IsZero() {
+			return problem(daybook.CodeInvalid, name+": is empty; leave it out for any").at(at + "/" + name)
 		}
 	}
 	return d.shut()
@@ -207,27 +210,35 @@ func (d decoder) shut() *Problem {
 }
 
 // fieldOf finds a struct's field by its name in JSON, exactly.
-func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
+func fieldOf(v reflect.Value, name string) (f reflect.Value, filled, known bool) {
 	at, known := placesOf(v.Type())[name]
 	if !known {
-		return reflect.Value{}, false
+		return reflect.Value{}, false, false
 	}
-	return v.FieldByIndex(at), true
+	return v.FieldByIndex(at.index), at.filled, true
+}
+
+// place is where a field of a body stands. A filled one may be left out and not
+// be given empty: of a filter that would mean any, which nobody means who writes
+// "queue":"" or null, but a program whose variable isn't set.
+type place struct {
+	index  []int
+	filled bool
 }
 
 // places remembers where the fields of each type of body stand: a batch has
 // thousands of rows of one type.
 var places sync.Map
 
-func placesOf(t reflect.Type) map[string][]int {
+func placesOf(t reflect.Type) map[string]place {
 	if known, ok := places.Load(t); ok {
-		return known.(map[string][]int)
+		return known.(map[string]place)
 	}
-	found := map[string][]int{}
+	found := map[string]place{}
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name != "" && name != "-" {
-			found[name] = f.Index
+			found[name] = place{f.Index, f.Tag.Get("filled") == "true"}
 		}
 	}
 	places.Store(t, found)

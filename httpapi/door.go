@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -14,13 +15,18 @@ import (
 
 // doors decide who comes in.
 type doors struct {
-	book      *daybook.Book
+	look      func(context.Context) (daybook.Tokens, error) // at the book's tokens
 	loopback  bool
 	sensitive []string // kinds
 
 	mu     sync.Mutex
 	tokens daybook.Tokens
 	read   time.Time // when they were read
+
+	failure  error     // of the last look, if it failed
+	failedAt time.Time // when it ended
+
+	last atomic.Pointer[daybook.Tokens] // as they were seen last, however long ago
 }
 
 // tokensEvery is how long the book's tokens are believed: a revoked one is let
@@ -68,7 +74,11 @@ func (d *doors) open(c *call) *Problem {
 	if c.route.scope == "" {
 		return nil
 	}
-	tokens, err := d.current(c.ctx())
+	look := d.current
+	if c.route.away {
+		look = d.lastSeen
+	}
+	tokens, err := look(c.ctx())
 	if err != nil {
 		return problemOf(err, "")
 	}
@@ -96,22 +106,64 @@ func (d *doors) open(c *call) *Problem {
 }
 
 // current are the book's tokens as of a moment ago.
-func (d *doors) current(ctx context.Context) (daybook.Tokens, error) {
+func (d *doors) current(ctx context.Context) (daybook.Tokens, error) { return d.since(ctx, time.Now()) }
+
+// since is current for a call that came at a time.
+func (d *doors) since(ctx context.Context, came time.Time) (daybook.Tokens, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.read.IsZero() && time.Since(d.read) < tokensEvery {
+	switch {
+	case !d.read.IsZero() && time.Since(d.read) < tokensEvery:
 		return d.tokens, nil
+	case d.failure != nil && d.failedAt.After(came):
+		// A look that failed while we waited for it was ours too. Looking again, one
+		// after the other, each would wait as long as all before it together.
+		return daybook.Tokens{}, d.failure
 	}
 	// Others wait for this look too, so it doesn't end with the call that began it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	asked := time.Now()
-	tokens, err := d.book.Tokens(ctx)
-	if err != nil {
+	tokens, err := d.look(ctx)
+	if d.failure, d.failedAt = err, time.Now(); err != nil {
 		return daybook.Tokens{}, err
 	}
 	d.tokens, d.read = tokens, asked
+	d.last.Store(&tokens)
 	return tokens, nil
+}
+
+// awayAfter is how long a call that wants no database waits for it.
+const awayAfter = time.Second
+
+// lastSeen are the current tokens, or while the database is away those that were
+// seen last.
+func (d *doors) lastSeen(ctx context.Context) (daybook.Tokens, error) {
+	type look struct {
+		tokens daybook.Tokens
+		err    error
+	}
+	done := make(chan look, 1)
+	go func() {
+		tokens, err := d.current(ctx)
+		done <- look{tokens, err}
+	}()
+	timer := time.NewTimer(awayAfter)
+	defer timer.Stop()
+	var got *look
+	select {
+	case l := <-done:
+		got = &l
+	case <-timer.C:
+	}
+	if last := d.last.Load(); last != nil && (got == nil || got.err != nil) {
+		return *last, nil
+	}
+	if got == nil {
+		l := <-done
+		got = &l
+	}
+	return got.tokens, got.err
 }
 
 // rates bound how often each token calls.

@@ -300,13 +300,13 @@ func (s *Server) decide(c *call, reason string, dryRun bool, k daybook.Bulk,
 	return do(id, by)
 }
 
-// FilterBody selects jobs.
+// FilterBody selects jobs. What is given has to say something; see place.
 type FilterBody struct {
-	Queue  string         `json:"queue,omitempty"`
-	Kind   string         `json:"kind,omitempty"`
-	State  daybook.State  `json:"state,omitempty" enum:"waiting,running,set_aside,cancelled,expired"`
-	Reason daybook.Reason `json:"reason,omitempty" doc:"why it is set aside"`
-	Key    string         `json:"key,omitempty"`
+	Queue  string         `json:"queue,omitempty" filled:"true"`
+	Kind   string         `json:"kind,omitempty" filled:"true"`
+	State  daybook.State  `json:"state,omitempty" filled:"true" enum:"waiting,running,set_aside,cancelled,expired"`
+	Reason daybook.Reason `json:"reason,omitempty" filled:"true" doc:"why it is set aside"`
+	Key    string         `json:"key,omitempty" filled:"true"`
 }
 
 // BulkBody is a decision about all jobs that a filter matches.

@@ -79,7 +79,7 @@ func New(book *daybook.Book, o Options) (*Server, error) {
 	s := &Server{book: book, opts: o, log: o.Log, mux: http.NewServeMux(), waiting: newHub(book),
 		large: make(chan struct{}, largeMost), checking: make(chan struct{}, 1), verbatim: newVerbatim(),
 		closing: make(chan struct{})}
-	s.doors = doors{book: book, loopback: o.Loopback, sensitive: o.Sensitive}
+	s.doors = doors{look: book.Tokens, loopback: o.Loopback, sensitive: o.Sensitive}
 	s.rates = rates{each: o.Rate}
 	s.routes = s.table()
 	if err := s.describeItself(); err != nil {

@@ -231,6 +231,7 @@ func (s *Server) ownRoutes() []route {
 	if s.opts.Metrics != nil {
 		metrics := get("/metrics", "metrics", "Numbers for Prometheus", through(s.opts.Metrics))
 		metrics.media = "text/plain"
+		metrics.away = true // that it is away is what they say then
 		all = append(all, metrics)
 	}
 	return all

@@ -35,6 +35,9 @@ type database interface {
 	bell() (daybook.Bell, error)
 	// watch rings the book's bell for what other processes put in, until ctx ends.
 	watch(ctx context.Context, book *daybook.Book) error
+	// gone waits until ctx ends, or until what was opened isn't any more what the
+	// next process would open: then it says so.
+	gone(ctx context.Context) error
 }
 
 // scratch is where the checker tests itself.

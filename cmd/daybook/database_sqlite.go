@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +100,39 @@ func (d sqliteDatabase) drill(context.Context) (drillBook, error) {
 	}
 	db := "sqlite:" + filepath.Join(dir, "drill.db")
 	return drillBook{DB: db, shown: "--db " + db, dir: dir, clear: func() error { return os.RemoveAll(dir) }}, nil
+}
+
+// goneEvery is how often a file is looked for that has to stay.
+const goneEvery = 250 * time.Millisecond
+
+// gone looks whether the path still leads to the file that was there when it was
+// called. A process goes on writing to a file that was deleted or replaced, and
+// what it accepts from then on is lost with its last handle.
+func (d sqliteDatabase) gone(ctx context.Context) error {
+	opened, err := os.Stat(d.path)
+	tick := time.NewTicker(goneEvery)
+	defer tick.Stop()
+	for {
+		var now os.FileInfo
+		if err == nil {
+			now, err = os.Stat(d.path)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return exitError{statusUnavailable, "the book's file " + d.path + " was deleted while it was open; " +
+				"stopped, since what is written now would be lost: put it back, and start again"}
+		case err == nil && !os.SameFile(opened, now):
+			return exitError{statusUnavailable, "the book's file " + d.path + " was replaced while it was open; " +
+				"stopped, since what is written now would be lost: start again, and stop everything before replacing it"}
+		case err != nil:
+			return nil // who can't look can't say
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // watch rings this process's bell for what other processes on the same file

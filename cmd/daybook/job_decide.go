@@ -100,10 +100,12 @@ func (a *app) decisionCommand(cmd *cobra.Command, d *decision) *cobra.Command {
 	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "only say what it would do (default false)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ids, err := parseIDs(args)
-		given := d.filter.given(cmd.Flags())
+		given, empty := d.filter.given(cmd.Flags())
 		switch {
 		case err != nil:
 			return err
+		case empty != nil:
+			return empty
 		case len(ids) > 0 && len(given) > 0:
 			return usage("name jobs or give a filter, not both")
 		case len(ids) == 0 && len(given) == 0:

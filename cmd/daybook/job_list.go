@@ -39,14 +39,19 @@ func (f *filterFlags) filter() daybook.Filter {
 		Reason: daybook.Reason(f.reason), Key: f.key}
 }
 
-// given names the filter flags that were used.
-func (f *filterFlags) given(fs *pflag.FlagSet) (names []string) {
+// given names the filter flags that were used. An empty one would mean any,
+// which nobody means who writes --queue "$QUEUE" without having set it.
+func (f *filterFlags) given(fs *pflag.FlagSet) (names []string, err error) {
 	for _, name := range []string{"queue", "kind", "state", "reason-code", "key"} {
-		if fs.Changed(name) {
-			names = append(names, name)
+		if !fs.Changed(name) {
+			continue
 		}
+		if fs.Lookup(name).Value.String() == "" {
+			return nil, daybook.Invalid(name, "is empty; leave --%s out for any", name)
+		}
+		names = append(names, name)
 	}
-	return names
+	return names, nil
 }
 
 // checkLimit holds --limit of a list to its range: nought isn't "the default".
@@ -76,6 +81,9 @@ func (a *app) jobListCommand() *cobra.Command {
 	pageFlags(cmd.Flags(), &limit, &cursor)
 	cmd.RunE = with(a, func(ctx context.Context, book jobReader, _ []string) error {
 		if err := checkLimit(limit); err != nil {
+			return err
+		}
+		if _, err := f.given(cmd.Flags()); err != nil {
 			return err
 		}
 		filter := f.filter()

@@ -123,6 +123,11 @@ func testDecideByFilter(t *testing.T, c *cli) {
 		DryRun        bool `json:"dry_run"`
 		Refused       map[string]int64
 	}
+	for _, empty := range [][]string{{"--queue", "", "--kind", "k"}, {"--queue", "mail", "--kind", ""},
+		{"--queue", "mail", "--key", ""}} {
+		c.want(statusUsage, append([]string{"job", "cancel", "--dry-run"}, empty...)...)
+		c.want(statusUsage, append([]string{"job", "list"}, empty...)...)
+	}
 	c.json(statusDone, &got, "job", "cancel", "--queue", "mail", "--dry-run")
 	if got.Matched != 3 || got.Done != 0 || !got.DryRun {
 		t.Errorf("dry run: got %+v, want 3 matched and none done", got)

@@ -182,6 +182,12 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	var running sync.WaitGroup
 	running.Go(func() { watch(loops, db, book) })
 	running.Go(func() { _ = pages.Run(loops) })
+	ended := make(chan error, 2)
+	running.Go(func() {
+		if err := db.gone(loops); err != nil {
+			ended <- err
+		}
+	})
 	if !f.noLoops {
 		a.runLoops(loops, &running, m, repairs)
 	}
@@ -189,7 +195,10 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	defer stopLoops()
 	defer pages.Close()
 	book.Log().Info("serving", "url", scheme+"://"+listener.Addr().String(), "docs", "/docs")
-	return a.until(ctx, server, listener, closers{api.Close, pages.Close}, signals, f.grace)
+	go func() {
+		ended <- exitError{statusFailed, "serving ended: " + server.Serve(listener).Error()}
+	}()
+	return a.until(ctx, server, ended, closers{api.Close, pages.Close}, signals, f.grace)
 }
 
 // times bound how long a client may take: for the head of a request, for all of
@@ -203,8 +212,9 @@ var timesDefault = times{10 * time.Second, time.Minute, 2 * time.Minute, 2 * tim
 func webServer(ctx context.Context, handler http.Handler, secure *tls.Config, t times) *http.Server {
 	return &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: t.head, ReadTimeout: t.request,
 		WriteTimeout: t.answer, IdleTimeout: t.idle, MaxHeaderBytes: 64 << 10,
-		ErrorLog:    log.New(io.Discard, "", 0), // of strangers' broken handshakes
-		BaseContext: func(net.Listener) context.Context { return ctx }}
+		DisableGeneralOptionsHandler: true,                       // OPTIONS * is answered like any call
+		ErrorLog:                     log.New(io.Discard, "", 0), // of strangers' broken handshakes
+		BaseContext:                  func(net.Listener) context.Context { return ctx }}
 }
 
 func listenOn(address string) (net.Listener, error) {
@@ -280,17 +290,15 @@ func (c closers) close() {
 	}
 }
 
-// until serves until a signal or the context ends it: then nobody is let in any
-// more, calls that wait for work are answered, and those under way get the
-// grace. A second signal ends at once.
-func (a *app) until(ctx context.Context, server *http.Server, listener net.Listener, waiting closers,
+// until serves until it can't, or a signal or the context ends it: then nobody is
+// let in any more, calls that wait for work are answered, and those under way get
+// the grace. A second signal ends at once.
+func (a *app) until(ctx context.Context, server *http.Server, ended <-chan error, waiting closers,
 	signals <-chan os.Signal, grace time.Duration) error {
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
 	select {
-	case err := <-failed:
+	case err := <-ended:
 		waiting.close()
-		return exitError{statusFailed, "serving ended: " + err.Error()}
+		return errors.Join(err, server.Close())
 	case <-ctx.Done():
 	case <-signals:
 	}

@@ -4,8 +4,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -177,4 +180,55 @@ func TestServeSensitive(t *testing.T) {
 	}
 	c.want(statusUsage, "serve", "--sensitive", "no good")
 	c.want(statusUsage, "serve", "--config", writeFile(t, "bad.toml", "[kind.k]\nsensitive = 'yes'\n"))
+}
+
+// A book's file that is deleted or replaced under the server ends it: it would go
+// on accepting jobs into a file that nobody can open any more.
+func TestServeEndsWithoutItsFile(t *testing.T) {
+	for what, lose := range map[string]func(path string) error{
+		"deleted": os.Remove,
+		"replaced": func(path string) error {
+			copied, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path+".new", copied, 0o600)
+			}
+			return errors.Join(err, os.Rename(path+".new", path))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newCLI(t)
+			c.enqueue(1)
+			log, say := io.Pipe()
+			a := &app{base: t.Context(), stdin: strings.NewReader(""), stdout: io.Discard, stderr: say, now: c.clock,
+				terminal: func(any) bool { return false }}
+			ended := make(chan int, 1)
+			go func() {
+				ended <- a.run([]string{"--db", c.db, "serve", "--listen", "127.0.0.1:0"})
+				say.Close()
+			}()
+			urlIn(t, log)
+			if err := lose(strings.TrimPrefix(c.db, "sqlite:")); err != nil {
+				t.Fatal(err)
+			}
+			if status := <-ended; status != statusUnavailable {
+				t.Errorf("serve ended with %d, want %d", status, statusUnavailable)
+			}
+		})
+	}
+}
+
+// OPTIONS * is answered by the API too, with its headers.
+func TestServeAnswersOptions(t *testing.T) {
+	c := newCLI(t)
+	url := c.served()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	all, errRead := io.ReadAll(conn)
+	if err != nil || errRead != nil || !strings.Contains(string(all), "Content-Security-Policy:") {
+		t.Errorf("got %q, %v, %v, want a Content-Security-Policy", all, err, errRead)
+	}
 }

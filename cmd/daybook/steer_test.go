@@ -43,6 +43,10 @@ func testWorkerListAndQuiet(t *testing.T, c *cli) {
 	if len(list.Workers) != 1 || list.Workers[0].Worker != "w1" || list.Workers[0].Running != 1 {
 		t.Errorf("got %+v, want w1 with one job", list.Workers)
 	}
+	c.want(statusUsage, "worker", "quiet", "") // which is not everybody
+	if c.json(statusDone, &list, "worker", "list"); len(list.Workers) != 1 || list.Workers[0].Quiet {
+		t.Errorf("got %+v, want w1 not quieted by an empty name", list.Workers)
+	}
 	c.ok("worker", "quiet", "w1")
 	var given claims
 	if c.json(statusDone, &given, "claim", "--queue", "mail", "--session", session); len(given.Claims) != 0 {
