@@ -51,8 +51,11 @@ const (
 // likeness is an error's first line without what differs between two errors of
 // one sort: numbers, ids, quoted text.
 func likeness(p *daybook.Problem) string {
-	if p == nil {
+	switch {
+	case p == nil:
 		return ""
+	case p.Hidden: // from this reader: what its text has in common must not be told
+		return strings.TrimSpace(p.Kind + " (hidden: a sensitive kind)")
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(p.Text), "\n")
 	var b strings.Builder
@@ -120,7 +123,7 @@ func (c *Console) loadAside(a *ask) (any, error) {
 		return nil, err
 	}
 	p.Looked, p.More = len(jobs.Page.Items), jobs.Page.Cursor != ""
-	p.Groups = groupsOf(jobs.Page.Items)
+	p.Groups = groupsOf(c.jobsSeen(jobs.Page.Items, a.who))
 	return p, nil
 }
 
@@ -137,7 +140,7 @@ func groupsOf(jobs []daybook.Job) []asideGroup {
 			found[mark] = g
 			all = append(all, g)
 		}
-		if g.N == 0 && j.LastError != nil {
+		if g.N == 0 && j.LastError != nil && !j.LastError.Hidden {
 			if line, _, _ := strings.Cut(strings.TrimSpace(j.LastError.Text), "\n"); line != like {
 				g.Example = line
 			}

@@ -29,6 +29,7 @@ type batch struct {
 	Alike   string // only those of one error; "" is all of the filter
 	By      daybook.By
 	Force   bool
+	sight   daybook.Sight // of who decides
 	Begun   time.Time
 	Took    time.Duration // 0 while it runs
 	Seen    int64
@@ -66,13 +67,14 @@ type refusal struct {
 func (p batchPage) title() string { return "Batch: " + string(p.Batch.Move) }
 
 // batchOf reads what a decision about many is about.
-func (c *Console) batchOf(q url.Values) (k batch, err error) {
+func (c *Console) batchOf(a *ask, q url.Values) (k batch, err error) {
 	f, err := filterOf(q)
 	if err != nil {
 		return k, err
 	}
 	f.Cursor = ""
-	k = batch{Move: daybook.Move(q.Get("move")), Filter: f, Alike: q.Get("alike"), Force: q.Get("force") != ""}
+	k = batch{Move: daybook.Move(q.Get("move")), Filter: f, Alike: q.Get("alike"), Force: q.Get("force") != "",
+		sight: c.sight(a.who)}
 	switch k.Move {
 	case daybook.MoveCancel, daybook.MoveRevive, daybook.MoveUnhold:
 	default:
@@ -151,7 +153,7 @@ func (c *Console) alike(ctx context.Context, k batch, each func(daybook.Job)) (n
 			return n, false, err
 		}
 		for _, j := range page.Items {
-			if groupMark(j.Reason, likeness(j.LastError)) == k.Alike {
+			if groupMark(j.Reason, likeness(k.sight.Job(j).LastError)) == k.Alike {
 				n++
 				if each != nil {
 					each(j)
@@ -221,7 +223,7 @@ func filterText(f daybook.Filter) string {
 }
 
 func (c *Console) askBatch(a *ask) error {
-	k, err := c.batchOf(a.query)
+	k, err := c.batchOf(a, a.query)
 	if err != nil {
 		return err
 	}
@@ -235,7 +237,7 @@ func (c *Console) askBatch(a *ask) error {
 func (c *Console) doBatch(a *ask) error {
 	form := maps.Clone(a.r.PostForm)
 	form.Set("reason", form.Get("aside_reason")) // the filter's; the other one is the person's
-	k, err := c.batchOf(form)
+	k, err := c.batchOf(a, form)
 	if err != nil {
 		return err
 	}

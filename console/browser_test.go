@@ -248,6 +248,13 @@ func TestBrowserWalk(t *testing.T) {
 	b.types("#reason", "the relay is down")
 	b.click("button", "Pause the queue")
 	b.sees("table", "the relay is down")
+	s.playCutover("legacy")
+	b.open("/")
+	b.click("nav a", "Cutovers")
+	b.click("table a", "legacy")
+	b.sees(".claimants .may", "Nobody may claim")
+	b.click(".opens a", "jid-0")
+	b.sees(".facts", "cutover legacy")
 	if n := b.dialogs.Load(); n > 0 {
 		t.Errorf("%d dialogs", n)
 	}
@@ -337,8 +344,9 @@ func TestBrowserPhone(t *testing.T) {
 	s := newStage(t)
 	c := s.play()
 	ids := s.hostileBook()
+	s.playCutover("legacy")
 	b := s.tab(390, 844)
-	for _, path := range append(c.paths(), "/job/"+ids[0].String(), "/job/"+ids[1].String(), "/login") {
+	for _, path := range append(c.paths(), "/cutover/legacy", "/job/"+ids[0].String(), "/job/"+ids[1].String(), "/login") {
 		b.open(path)
 		if wide := js[int](b, "document.documentElement.scrollWidth"); wide > 390 {
 			t.Errorf("%s is %d pixels wide: %s", path, wide, js[string](b, `[...document.querySelectorAll("body *")]
@@ -404,10 +412,12 @@ func TestBrowserAxe(t *testing.T) {
 	s := newStage(t)
 	c := s.play()
 	b := s.tab(1280, 800)
+	s.playCutover("legacy")
 	job := "/job/" + c.open.String()
 	for _, path := range []string{"/", "/jobs", "/jobs?state=set_aside", job, "/job/" + c.fenced.String(), "/aside",
 		"/effects", "/queues", "/workers", "/bells", "/check", "/gaps", "/keys", job + "/settle/bank", job + "/cancel",
-		"/queue/mail/pause", "/batch?move=revive&state=set_aside", "/login", "/nothing"} {
+		"/queue/mail/pause", "/batch?move=revive&state=set_aside", "/login", "/nothing",
+		"/cutovers", "/cutover/legacy"} {
 		for _, theme := range []string{"light", "dark"} {
 			b.scheme(theme)
 			b.open(path)

@@ -28,9 +28,9 @@ type Options struct {
 	// nobody, who gets 401. nil asks for a token of the book, with scope read to see
 	// and operate to decide.
 	Who func(*http.Request) (Viewer, bool)
-	// Sensitive names kinds whose args, result and progress only those may see who
-	// have leave to; nil is none.
-	Sensitive func(kind string) bool
+	// Sensitive are the kinds of jobs of which only those see what users and
+	// handlers said who have leave to. See [daybook.Sight].
+	Sensitive []string
 	// Check holds the book to its invariants; seen is to be called with the rows
 	// walked since its last call. nil leaves the check to the command line.
 	Check func(ctx context.Context, full bool, seen func(walked int64)) (CheckReport, error)
@@ -75,7 +75,7 @@ type Repairs struct {
 type Viewer struct {
 	Name      string // the actor of what they decide
 	Operate   bool   // may decide
-	Sensitive bool   // may see args of sensitive kinds
+	Sensitive bool   // may see what jobs of sensitive kinds hold
 }
 
 // watchersDefault is how many live pages are followed at once.

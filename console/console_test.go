@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(browsed{m}) }
 // paths are every page, of a book that was played.
 func (c cast) paths() []string {
 	all := []string{"/", "/jobs", "/aside", "/aside?queue=webhooks&reason=failures", "/effects", "/effects?all=1",
-		"/queues",
+		"/queues", "/cutovers",
 		"/workers", "/workers?ended=1", "/bells", "/check", "/gaps", "/keys", "/queue/mail/pause", "/queue/exports/resume",
 		"/quiet?worker=mailer-1", "/batch?move=revive&state=set_aside", "/batch?move=cancel&state=waiting&queue=exports",
 		"/jobs?held=1", "/jobs?q=ada", "/jobs?queue=none", "/jobs?reason=failures",
@@ -44,11 +44,12 @@ func TestPages(t *testing.T) {
 	full, empty := newStage(t), newStage(t)
 	full.evening(20)
 	c := full.play()
-	for _, path := range c.paths() {
+	full.playCutover("legacy")
+	for _, path := range append(c.paths(), "/cutover/legacy", "/cutover/legacy?term=moved") {
 		full.page(path)
 	}
 	for _, path := range []string{"/", "/jobs", "/jobs?q=x", "/aside", "/effects", "/queues", "/workers", "/bells",
-		"/check", "/gaps", "/keys"} {
+		"/check", "/gaps", "/keys", "/cutovers"} {
 		empty.page(path)
 	}
 	empty.want(200, "/", "<strong>Nothing.</strong>", "daybook enqueue")

@@ -187,9 +187,7 @@ func (c *Console) settlePage(a *ask, s story) (decidePage, error) {
 		if e.Name != name {
 			continue
 		}
-		hide := c.hide(s.Job.Kind, a.who)
-		p.Settle = &settleForm{Effect: effectRow{Effect: e, Kind: s.Job.Kind, Queue: s.Job.Queue, Hidden: hide,
-			Doc: documentOf("result", e.Result, "", hide)}, Generation: e.Generation}
+		p.Settle = &settleForm{Effect: c.effectSeen(e, s.Job, a.who), Generation: e.Generation}
 		switch {
 		case e.State != daybook.EffectIsOpen:
 			p.No = fmt.Sprintf("Effect %s is %s already.", e.Name, e.State)

@@ -125,7 +125,7 @@ func (d *door) known(r *http.Request) (who Viewer, v visit, known bool, err erro
 		if !thisMachine(r.Host) {
 			return who, v, known, daybook.Fail(codeForbidden, "without a token the console is there for localhost only")
 		}
-		return Viewer{Name: "local", Operate: true, Sensitive: true}, v, known, nil
+		return Viewer{Name: "local", Operate: true}, v, known, nil
 	}
 	for _, t := range tokens.List() {
 		if known && v.Token != "" && t.Name == v.Token && t.CreatedAt == v.Made && t.Live(tokens.At) {
@@ -135,11 +135,8 @@ func (d *door) known(r *http.Request) (who Viewer, v visit, known bool, err erro
 	return who, v, known, daybook.Fail(codeUnauthorized, "log in with a token")
 }
 
-// scopeSensitive lets its bearer see args of sensitive kinds.
-const scopeSensitive daybook.TokenScope = "sensitive"
-
 func viewerOf(t daybook.Token) Viewer {
-	return Viewer{Name: t.Name, Operate: t.Allows(daybook.ScopeOperate), Sensitive: t.Allows(scopeSensitive)}
+	return Viewer{Name: t.Name, Operate: t.Allows(daybook.ScopeOperate), Sensitive: t.Allows(daybook.ScopeSensitive)}
 }
 
 func mayRead(t daybook.Token) error {

@@ -234,35 +234,6 @@ func TestWho(t *testing.T) {
 	s.want(200, "/job/"+c.failed.String()+"/revive", "may decide")
 }
 
-// Args of sensitive kinds are shown to nobody without leave, in no place.
-func TestSensitive(t *testing.T) {
-	secret := "4111111111111111"
-	may := false
-	s := newStage(t, func(o *Options) {
-		o.Sensitive = func(kind string) bool { return kind == "card" }
-		o.Who = func(*http.Request) (Viewer, bool) { return Viewer{Name: "x", Operate: true, Sensitive: may}, true }
-	})
-	id := s.enqueue(daybook.Request{Queue: "pay", Kind: "card", Args: json.RawMessage(`{"number":"` + secret + `"}`)})
-	j := s.claim("w", "pay", 1).Jobs[0]
-	_, err := s.book.BeginEffect(t.Context(), id, owner(j), daybook.Begin{Name: "bank", Policy: daybook.PolicyAsk})
-	s.ok(err)
-	_, err = s.book.FinishEffect(t.Context(), id, owner(j), daybook.EffectEnd{Name: "bank", Outcome: daybook.OutcomeDone,
-		Result: json.RawMessage(`"` + secret + `"`)})
-	s.ok(err)
-	s.complete(j, `{"was":"`+secret+`"}`)
-	for _, path := range []string{"/job/" + id.String(), "/effects?all=1", "/job/" + id.String() + "/args",
-		"/job/" + id.String() + "/settle/bank"} {
-		if _, html, _ := s.get(path); strings.Contains(html, secret) {
-			t.Errorf("%s shows it: %s", path, plainText(html))
-		}
-	}
-	s.want(200, "/jobs?q="+secret, "0 jobs found", "Args of sensitive kinds were not searched")
-	may = true
-	s.console.forget()
-	s.want(200, "/job/"+id.String(), secret)
-	s.want(200, "/job/"+id.String()+"/args", secret)
-}
-
 // Args are given out byte for byte, and as nothing that a browser would run.
 func TestRaw(t *testing.T) {
 	s := newStage(t)

@@ -75,9 +75,7 @@ func (c *Console) loadEffects(a *ask) (any, error) {
 	p.Now, p.Next = l.Now, l.Page.Cursor
 	for _, e := range l.Page.Items {
 		j := l.Jobs[e.Job]
-		hide := c.hide(j.Kind, a.who)
-		p.Rows = append(p.Rows, effectRow{Effect: e, Kind: j.Kind, Queue: j.Queue, State2: j.State, Hidden: hide,
-			Doc: documentOf("result", e.Result, "", hide)})
+		p.Rows = append(p.Rows, c.effectSeen(e, j, a.who))
 	}
 	return p, nil
 }

@@ -2,22 +2,57 @@ package console
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/daybookdev/daybook"
 )
 
-// hide decides whether somebody may see what a job of a kind was given, and what
-// it made: args, result, progress and the results of its effects.
-func (c *Console) hide(kind string, who Viewer) bool {
-	return c.opts.Sensitive != nil && c.opts.Sensitive(kind) && !who.Sensitive
+// sight is what somebody may see of jobs. Every page looks through it; looks are
+// shared, so it is put on behind them.
+func (c *Console) sight(who Viewer) daybook.Sight {
+	return daybook.SightOf(c.opts.Sensitive, who.Sensitive)
 }
 
-// hidden takes out of a job what somebody may not see.
-func (c *Console) hidden(j daybook.Job, who Viewer) daybook.Job {
-	if c.hide(j.Kind, who) {
-		j.Args, j.Result, j.Progress = nil, nil, nil
+// jobsSeen are jobs as somebody may see them.
+func (c *Console) jobsSeen(jobs []daybook.Job, who Viewer) []daybook.Job {
+	sight := c.sight(who)
+	if sight.All() {
+		return jobs
 	}
-	return j
+	seen := make([]daybook.Job, len(jobs))
+	for i, j := range jobs {
+		seen[i] = sight.Job(j)
+	}
+	return seen
+}
+
+// seen is a job with all that is known of it, as somebody may see it.
+func (c *Console) seen(s story, who Viewer) story {
+	sight, kind := c.sight(who), s.Job.Kind
+	if !sight.Hides(kind) {
+		return s
+	}
+	s.Job = sight.Job(s.Job)
+	s.Timeline = sight.Events(kind, s.Timeline)
+	s.History.Attempts = sight.Attempts(kind, s.History.Attempts)
+	s.History.Effects = slices.Clone(s.History.Effects)
+	for i, e := range s.History.Effects {
+		s.History.Effects[i] = sight.Effect(kind, e)
+	}
+	return s
+}
+
+// effectSeen is a row about an effect as somebody may see it. Of one whose job is
+// gone nobody knows the kind any more, so nothing is shown where something is
+// hidden.
+func (c *Console) effectSeen(e daybook.Effect, j daybook.Job, who Viewer) effectRow {
+	sight, kind := c.sight(who), j.Kind
+	if j.ID.IsZero() && !sight.All() {
+		kind = c.opts.Sensitive[0]
+	}
+	e = sight.Effect(kind, e)
+	return effectRow{Effect: e, Kind: j.Kind, Queue: j.Queue, State2: j.State,
+		Doc: documentOf("result", e.Result, "", e.Hidden)}
 }
 
 // document is JSON as a page shows it.

@@ -42,7 +42,6 @@ type effectRow struct {
 	daybook.Effect
 	Kind, Queue string
 	State2      daybook.State // of its job
-	Hidden      bool
 	Doc         document
 }
 
@@ -101,7 +100,8 @@ func (c *Console) loadJob(a *ask) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	hide := c.hide(s.Job.Kind, a.who)
+	s = c.seen(s, a.who)
+	hide := s.Job.Hidden
 	p := jobPage{Job: s.Job, Now: s.Now, Why: s.Why, Timeline: s.Timeline, Key: s.History.Key, Moves: movesOf(s.Job),
 		Said: said(a.query.Get("done"))}
 	if p.Before = max(0, len(p.Timeline)-timelineShown); p.Before > 0 {
@@ -117,8 +117,7 @@ func (c *Console) loadJob(a *ask) (any, error) {
 		p.Attempts = p.Attempts[:attemptsShown]
 	}
 	for _, e := range s.History.Effects {
-		p.Effects = append(p.Effects, effectRow{Effect: e, Kind: s.Job.Kind, Queue: s.Job.Queue, State2: s.Job.State,
-			Hidden: hide, Doc: documentOf("result", e.Result, "", hide)})
+		p.Effects = append(p.Effects, c.effectSeen(e, s.Job, a.who))
 		if e.State == daybook.EffectIsOpen && s.Job.State != daybook.Running {
 			p.Settle = append(p.Settle, e.Name)
 		}
@@ -176,7 +175,7 @@ func (c *Console) raw(a *ask, what string) error {
 	if err != nil {
 		return err
 	}
-	if c.hide(j.Kind, a.who) {
+	if c.sight(a.who).Hides(j.Kind) {
 		return daybook.Fail(codeForbidden, "what jobs of this kind hold is shown to tokens with scope sensitive only")
 	}
 	doc := j.Args

@@ -139,7 +139,7 @@ func (c *Console) loadJobs(a *ask) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Jobs, p.Now, p.Next = list.Page.Items, list.Now, list.Page.Cursor
+	p.Jobs, p.Now, p.Next = c.jobsSeen(list.Page.Items, a.who), list.Now, list.Page.Cursor
 	c.links(&p)
 	if len(p.Jobs) > 0 {
 		c.bulkLinks(&p)
@@ -265,7 +265,7 @@ func standingOf(k daybook.KindCounts, f daybook.Filter) (n int64) {
 // the book has no index of what is in them. It goes on from where it stopped.
 func (c *Console) search(a *ask, p jobsPage) (any, error) {
 	want := bytes.ToLower([]byte(p.Search))
-	begun, seen := time.Now(), 0
+	begun, seen, sight := time.Now(), 0, c.sight(a.who)
 	f := p.Filter
 	f.Limit = 100
 	for {
@@ -276,10 +276,10 @@ func (c *Console) search(a *ask, p jobsPage) (any, error) {
 		for _, j := range page.Items {
 			p.Found.Looked++
 			seen += len(j.Args)
-			hidden := c.hide(j.Kind, a.who)
-			p.Found.Hidden = p.Found.Hidden || hidden
-			if mentions(j, want, hidden) {
-				p.Jobs = append(p.Jobs, c.hidden(j, a.who))
+			j = sight.Job(j)
+			p.Found.Hidden = p.Found.Hidden || j.Hidden
+			if mentions(j, want) {
+				p.Jobs = append(p.Jobs, j)
 			}
 		}
 		p.Next = page.Cursor
@@ -298,8 +298,8 @@ func (c *Console) search(a *ask, p jobsPage) (any, error) {
 
 // mentions reports whether a job has a text, in small letters, in what people
 // search.
-func mentions(j daybook.Job, want []byte, hidden bool) bool {
-	if !hidden && bytes.Contains(bytes.ToLower(j.Args), want) || strings.Contains(strings.ToLower(j.Key), string(want)) {
+func mentions(j daybook.Job, want []byte) bool {
+	if bytes.Contains(bytes.ToLower(j.Args), want) || strings.Contains(strings.ToLower(j.Key), string(want)) {
 		return true
 	}
 	return j.LastError != nil && strings.Contains(strings.ToLower(j.LastError.Text), string(want))

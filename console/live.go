@@ -44,6 +44,9 @@ const (
 	roomCosts = 25
 	// beatEvery is how often a stream says something, so that a dead one is noticed.
 	beatEvery = 15 * time.Second
+	// statePart is the event that says why a page doesn't follow the book; "" is that
+	// it does.
+	statePart = "state"
 )
 
 // wake makes all rooms look at once.
@@ -125,8 +128,12 @@ func (c *Console) follow(ctx context.Context, r *room, a *ask) {
 		}
 		begun := time.Now()
 		parts, err := c.parts(ctx, a)
-		if err == nil {
+		switch {
+		case err == nil:
+			parts[statePart] = ""
 			c.spread(r, parts)
+		case ctx.Err() == nil: // who watches must know that what they see is old
+			c.spread(r, map[string]string{statePart: "not live: the book can’t be read"})
 		}
 		wait.Reset(max(roomEvery, roomCosts*time.Since(begun)))
 	}
@@ -204,6 +211,11 @@ func (c *Console) stream(a *ask) error {
 		return err == nil && control.Flush() == nil
 	}
 	going := say("retry: 3000\n\n")
+	defer func() {
+		if !c.still(a) {
+			say("event: bye\ndata: login\n\n")
+		}
+	}()
 	for going {
 		select {
 		case <-a.ctx.Done():
@@ -211,16 +223,24 @@ func (c *Console) stream(a *ask) error {
 		case <-c.closing.Done():
 			return nil
 		case <-beat.C:
-			if _, _, _, err := c.door.known(a.r); statusOf(err) == http.StatusUnauthorized && err != nil {
-				say("event: bye\ndata: login\n\n")
-				return nil
-			}
-			going = say(": still here\n\n")
+			going = c.still(a) && say("event: beat\ndata:\n\n")
 		case <-w.ready:
-			going = say(events(w.take()))
+			going = c.still(a) && say(events(w.take()))
 		}
 	}
 	return nil
+}
+
+// still reports whether who opened a stream may see what they did: not when their
+// token was revoked since, or lets them see less. That the book can't be read now
+// takes nothing from them.
+func (c *Console) still(a *ask) bool {
+	who, _, _, err := c.door.known(a.r)
+	if err != nil {
+		status := statusOf(err)
+		return status != http.StatusUnauthorized && status != http.StatusForbidden
+	}
+	return who == a.who
 }
 
 // events writes parts as server-sent events.

@@ -2,12 +2,16 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/daybookdev/daybook"
 )
 
 // stream reads a page's live parts until enough came.
@@ -118,4 +122,67 @@ func TestCloseEndsStreams(t *testing.T) {
 	}
 	s.console.Close()
 	s.want(200, "/", "Overview")
+}
+
+// broken is a store that can't be read while it is told so.
+type broken struct {
+	daybook.Store
+	now atomic.Bool
+}
+
+func (b *broken) Read(ctx context.Context, doing string, fn func(daybook.View) error) error {
+	if b.now.Load() {
+		return daybook.Unavailable(doing, errors.New("the line is cut"))
+	}
+	return b.Store.Read(ctx, doing, fn)
+}
+
+// A page that is watched says so when it can't follow the book any more, and when it
+// can again: nobody takes what is old for what is.
+func TestLiveSaysWhenItIsNot(t *testing.T) {
+	s := newStage(t)
+	c := s.play()
+	store := &broken{Store: s.book.Store()}
+	s.book = daybook.New(store, daybook.Options{Bell: daybook.NoBell{}})
+	s.serve()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	var said []string
+	s.stream(ctx, "/job/"+c.waiting.String(), func(name, data string) bool {
+		if name == statePart {
+			said = append(said, strings.TrimSpace(data))
+		}
+		store.now.Store(len(said) == 0)
+		s.console.forget()
+		return len(said) == 2
+	})
+	if !strings.Contains(said[0], "can’t be read") || said[1] != "" {
+		t.Errorf("it said %q", said)
+	}
+}
+
+// Whoever's token is revoked sees nothing more of a page that they have open.
+func TestLiveEndsWithItsToken(t *testing.T) {
+	s := newStage(t)
+	c := s.play()
+	s.logIn(s.token("ada", daybook.ScopeRead))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	revoked := false
+	s.stream(ctx, "/job/"+c.waiting.String(), func(name, data string) bool {
+		if !revoked {
+			_, err := s.book.RevokeToken(ctx, "ada", ada)
+			s.ok(err)
+			s.forgetTokens()
+			_, err = s.book.Cancel(ctx, c.waiting, ada, false)
+			s.ok(err)
+			s.console.forget()
+			revoked = true
+			return false
+		}
+		if strings.Contains(data, "s-cancelled") {
+			t.Error("it was told what happened behind its token's end")
+		}
+		return name == "bye"
+	})
 }

@@ -65,8 +65,8 @@ func see[T any](ctx context.Context, c *Console, key string, read func(ctx conte
 
 func (c *Console) lookAt(key string, read func(ctx context.Context) (any, error)) *look {
 	c.looks.mu.Lock()
-	defer c.looks.mu.Unlock()
 	if l := c.looks.all[key]; l != nil && l.fresh(c.looks.least) {
+		c.looks.mu.Unlock()
 		return l
 	}
 	if len(c.looks.all) >= looksMost {
@@ -74,6 +74,7 @@ func (c *Console) lookAt(key string, read func(ctx context.Context) (any, error)
 	}
 	l := &look{done: make(chan struct{})}
 	c.looks.all[key] = l
+	c.looks.mu.Unlock() // a closed console looks here and now
 	// It serves others too, so it doesn't end with the request that began it.
 	c.background(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), lookMax)

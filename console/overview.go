@@ -54,6 +54,7 @@ type health struct {
 	Pass     daybook.Time // the last pass of a reconciler, by whichever process; 0 is none
 	Outbox   time.Duration
 	Paused   []daybook.Queue
+	Cutovers []daybook.Cutover
 }
 
 const (
@@ -95,6 +96,12 @@ func (c *Console) health(ctx context.Context) (health, error) {
 			}
 			return err
 		})
+		if err == nil {
+			h.Cutovers, err = c.book.Cutovers(ctx)
+		}
+		if daybook.CodeOf(err) == daybook.CodeRefused {
+			err = nil // this store keeps none
+		}
 		if err == nil && c.book.Outside() != nil {
 			h.Outbox, err = c.book.OutboxAge(ctx)
 		}
@@ -190,7 +197,11 @@ func (c *Console) needs(b backlog, h health) []need {
 	for _, q := range b.Queues {
 		c.queueNeeds(q, h, put)
 	}
+	c.cutoverNeeds(h.Cutovers, h.At, put)
 	for _, q := range h.Paused {
+		if cutoverOf(q.PausedBy) != "" {
+			continue // the cutover's own line says so, and nobody can resume it
+		}
 		put(6, need{Class: "note", Shape: "paused", Text: "Queue " + q.Name + " is paused",
 			More: fmt.Sprintf("for %s, by %s%s", lasted(h.At.Sub(q.PausedAt)), safe(q.PausedBy), because(q.PausedReason)),
 			To:   c.url("/queues"), Link: "Resume"})

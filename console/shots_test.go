@@ -26,6 +26,7 @@ func TestShots(t *testing.T) {
 	s := newStage(t)
 	s.evening(330)
 	c := s.play()
+	s.playCutover("legacy")
 	_, err := s.book.TakePass(t.Context(), time.Second)
 	s.ok(err)
 	s.console.check.change(func(run *checkRun) {
@@ -37,7 +38,8 @@ func TestShots(t *testing.T) {
 		name, path string
 		kept       bool
 	}{{"overview", "/", true}, {"job", "/job/" + c.fenced.String(), true}, {"aside", "/aside", true},
-		{"gaps", "/gaps", true}, {"settle", "/job/" + c.open.String() + "/settle/bank", true},
+		{"gaps", "/gaps", true},
+		{"cutover", "/cutover/legacy", true}, {"cutovers", "/cutovers", false}, {"settle", "/job/" + c.open.String() + "/settle/bank", true},
 		{"jobs", "/jobs?state=set_aside", false}, {"job-open", "/job/" + c.open.String(), false},
 		{"effects", "/effects", false}, {"queues", "/queues", false}, {"workers", "/workers", false},
 		{"bells", "/bells", false}, {"check", "/check", false}, {"keys", "/keys", false}, {"login", "/login", false},

@@ -22,6 +22,7 @@ import (
 	"github.com/daybookdev/daybook"
 	inside "github.com/daybookdev/daybook/bell/local"
 	"github.com/daybookdev/daybook/check"
+	"github.com/daybookdev/daybook/cutover"
 	"github.com/daybookdev/daybook/store/sqlite"
 )
 
@@ -389,6 +390,69 @@ func (s *stage) playHeld() daybook.ID {
 	})
 	s.ok(err)
 	return prepared.Job.ID
+}
+
+// playCutover moves a queue of another system in, as far as settling: jobs of which
+// nobody knows, one dead, some left there, one that came late, a condition that is
+// met.
+func (s *stage) playCutover(name string) {
+	s.Helper()
+	grace := func(reason string) daybook.By { return daybook.By{Actor: "grace", Reason: reason} }
+	plan := cutover.Plan{Intake: cutover.IntakeDeploy, Owners: cutover.OwnersAsk, Wait: cutover.Seconds(10 * time.Minute),
+		Rollback: []cutover.Condition{{Measure: "open", Above: 1}, {Measure: "set_aside", Above: 20, Fires: true},
+			{Measure: "held_in_old", Above: 0}}}
+	record, err := s.book.PlanCutover(s.Context(), daybook.Cutover{Name: name, System: "sidekiq", Version: "8",
+		Store: "redis://redis.internal:6379/0", OldQueue: "default", Queue: name,
+		Plan: must(json.Marshal(plan))}, grace("Redis goes away"))
+	s.ok(err)
+	var jobs []daybook.OldJob
+	for n := range 70 {
+		o := daybook.OldJob{ID: fmt.Sprintf("jid-%d", n), Class: "HardWorker", Body: []byte{byte(n)},
+			State: daybook.OldWaiting, Args: json.RawMessage(fmt.Sprintf("[%d]", n))}
+		switch {
+		case n < 3:
+			o.State, o.Owner, o.Error = daybook.OldOwnerLost, "host-1:4711", "it was killed"
+		case n < 5:
+			o.State, o.Error = daybook.OldDead, "no such shop"
+		case n < 8:
+			o.State, o.Owner = daybook.OldOwned, "host-2:99"
+		}
+		jobs = append(jobs, o)
+	}
+	_, err = s.book.SeeOld(s.Context(), name, jobs, false)
+	s.ok(err)
+	s.advance(time.Hour)
+	for _, phase := range []daybook.Phase{daybook.PhaseShadow, daybook.PhaseGate, daybook.PhaseMove, daybook.PhaseSettle} {
+		record, err = s.book.AdvanceCutover(s.Context(), name, phase, grace("it looks good"))
+		s.ok(err)
+		s.advance(7 * time.Minute)
+	}
+	var arriving []daybook.Arriving
+	for _, o := range append(jobs[:5:5], jobs[10:]...) {
+		a := cutover.Mapping{}.Arrive(record, o)
+		arriving = append(arriving, a)
+	}
+	_, err = s.book.ImportOld(s.Context(), name, arriving)
+	s.ok(err)
+	again := jobs[20]
+	again.Body, again.ID = []byte("another"), "jid-20"
+	late := daybook.OldJob{ID: "jid-late", Class: "HardWorker", Body: []byte("late"), State: daybook.OldWaiting,
+		Args: json.RawMessage("[71]")}
+	_, err = s.book.ImportOld(s.Context(), name, []daybook.Arriving{cutover.Mapping{}.Arrive(record, again),
+		cutover.Mapping{}.Arrive(record, late),
+		cutover.Mapping{}.Arrive(record, jobs[30])})
+	s.ok(err)
+	inventory := func(waiting int64) *cutover.OldInventory {
+		return &cutover.OldInventory{At: daybook.At(s.now()), Jobs: waiting + 8, States: map[daybook.OldState]int64{
+			daybook.OldWaiting: waiting, daybook.OldOwnerLost: 3, daybook.OldDead: 2, daybook.OldOwned: 3}}
+	}
+	_, err = s.book.NoteCutover(s.Context(), name, func(c *daybook.Cutover) error {
+		c.Notes = must(json.Marshal(cutover.Notes{Before: inventory(62), Inventory: inventory(2), Late: 0,
+			Gate: &cutover.GateProof{Closed: daybook.At(s.now()), Proved: daybook.At(s.now()), Leaks: 1,
+				How: "the queue's name was taken out of the set of queues", Ways: []string{"a worker started by hand"}}}))
+		return nil
+	})
+	s.ok(err)
 }
 
 // linesOf reads a stream line by line.

@@ -62,6 +62,19 @@
     state.classList.toggle("on", on);
   };
 
+  // A server that hangs, or a line that was cut without a word, looks like one that
+  // has nothing to say; but it says something every 15 s.
+  let heard = 0;
+  const hear = () => { heard = Date.now(); };
+  setInterval(() => {
+    if (!stream || Date.now() - heard < 40000) return;
+    say("not live: nothing heard from the server", false);
+    if (stream.readyState !== EventSource.CONNECTING) {
+      close();
+      open();
+    }
+  }, 2000);
+
   const close = () => {
     if (stream) stream.close();
     stream = null;
@@ -70,19 +83,24 @@
   const open = () => {
     if (stream || !body.dataset.stream || document.hidden) return;
     stream = new EventSource(body.dataset.stream);
-    stream.onopen = () => say("live", true);
+    hear(); // it has as long as any to say something
+    stream.onopen = () => { hear(); say("live", true); };
     stream.onerror = () => {
       if (stream && stream.readyState === EventSource.CLOSED) {
         close();
         say("not live: load the page again", false);
+        setTimeout(open, 60000); // a proxy may have said no while the server began anew
         return;
       }
       say("not live: trying again", false);
     };
     stream.addEventListener("bye", () => location.reload());
+    stream.addEventListener("beat", hear);
+    stream.addEventListener("state", (event) => { hear(); say(event.data || "live", !event.data); });
     for (const part of document.querySelectorAll("[data-live]")) {
       stream.addEventListener(part.dataset.live, (event) => {
         const fresh = new DOMParser().parseFromString("<body>" + event.data, "text/html").body;
+        hear();
         const selected = window.getSelection();
         if (selected.isCollapsed || !part.contains(selected.anchorNode)) morph(part, fresh);
       });
@@ -107,6 +125,14 @@
     theme.form.querySelector("button").hidden = true;
     theme.addEventListener("change", () => theme.form.requestSubmit());
   }
+
+  // Times are UTC; whoever points at one is told what their own clock said.
+  document.addEventListener("pointerover", (event) => {
+    const time = event.target.closest("time");
+    if (time && !time.title.includes("your clock")) {
+      time.title += "\n" + new Date(time.dateTime).toLocaleString() + " by your clock";
+    }
+  });
 
   // A click on an id or a key selects all of it.
   document.addEventListener("click", (event) => {

@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"httpapi":         {"root", "cutover"},
 	"client":          {"root"},
 	"telemetry":       {"root"},
-	"console":         {"root"},
+	"console":         {"root", "cutover"},
 	"store/sqlite":    {"root", "bell/local"},    // its default bell
 	"store/postgres":  {"root", "bell/postgres"}, // its default bell
 	"store/storetest": {"root", "check", "reconcile", "relay"},
