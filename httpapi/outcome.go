@@ -169,7 +169,9 @@ func (b OutcomeRow) outcome() (o daybook.Outcome, err error) {
 		return o, err
 	}
 	if b.Outcome == daybook.OutcomeFailed {
-		o.Problem = b.problem()
+		failed := b.FailBody
+		failed.Error = b.Error // the row's own hides it
+		o.Problem = failed.problem()
 	}
 	o.In, err = seconds("in_seconds", b.InSeconds)
 	return o, err

@@ -375,3 +375,16 @@ func TestOutcomesTakeOnlyTheirOwn(t *testing.T) {
 		t.Errorf("got %s, want it released", answer.body)
 	}
 }
+
+// What a failed row says went wrong is kept, like that of a call of its own.
+func TestOutcomesKeepTheError(t *testing.T) {
+	w := newWorld(t)
+	id := w.call("POST", "/v1/jobs", `{"queue":"mail","kind":"k"}`).json(t)["id"].(string)
+	session := w.call("POST", "/v1/claims", `{"queues":["mail"],"worker":"w"}`).json(t)["session"].(string)
+	w.call("POST", "/v1/outcomes", `[{"id":"`+id+`","session":"`+session+
+		`","generation":1,"outcome":"failed","error":"no such address","error_kind":"SMTP"}]`)
+	job := w.call("GET", "/v1/jobs/"+id, "")
+	if !strings.Contains(job.body, `"last_error":{"text":"no such address","kind":"SMTP"`) {
+		t.Errorf("got %s, want the error's text", job.body)
+	}
+}
