@@ -415,6 +415,30 @@ func (b *Book) JudgeOld(ctx context.Context, name string, judged []Item, fates [
 	})
 }
 
+// HearOld notes what the old system says of items that a person decides about,
+// and counts that it was heard. The same note again changes nothing.
+func (b *Book) HearOld(ctx context.Context, name string, heard []Item, note string) error {
+	return b.cutoverWrite(ctx, "noting a late report", name, func(tx Tx, ct CutoverTx, _ Cutover) error {
+		ids := make([]OldJob, len(heard))
+		for n, i := range heard {
+			ids[n].ID = i.ID
+		}
+		known, err := itemsBy(ctx, ct, name, ids)
+		if err != nil {
+			return err
+		}
+		var save []Item
+		for _, i := range heard {
+			if now, ok := at(known[i.ID], i.Occurrence); ok && now.Term == TermOpen && now.Note != note {
+				now.Note, now.ChangedAt = note, tx.Now()
+				now.Again++
+				save = append(save, now)
+			}
+		}
+		return ct.SaveItems(ctx, name, save)
+	})
+}
+
 func at(known []Item, occurrence int) (Item, bool) {
 	for _, i := range known {
 		if i.Occurrence == occurrence {
