@@ -345,7 +345,7 @@ type importer struct {
 
 func (i *importer) one(ctx context.Context, a Arriving) error {
 	id := a.Old.Name()
-	item, take := Arrive(i.known[id], a.Old, i.c.EnteredAt(PhaseGate) != 0 && !i.seen(id), i.now)
+	item, take := Arrive(i.known[id], a.Old, i.c.EnteredAt(PhaseGate) != 0, i.now)
 	if take {
 		change, err := i.arrival(a, item)
 		if err != nil {
@@ -363,8 +363,6 @@ func (i *importer) one(ctx context.Context, a Arriving) error {
 	i.out = append(i.out, Arrived{Item: item, Taken: take})
 	return nil
 }
-
-func (i *importer) seen(id string) bool { return len(i.known[id]) > 0 }
 
 func (i *importer) arrival(a Arriving, item Item) (Change, error) {
 	n, err := a.Request.Prepare()
