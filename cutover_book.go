@@ -345,7 +345,7 @@ type importer struct {
 
 func (i *importer) one(ctx context.Context, a Arriving) error {
 	id := a.Old.Name()
-	item, take := Arrive(i.known[id], a.Old, i.c.EnteredAt(PhaseGate) != 0 && !i.seen(id), i.now)
+	item, take := Arrive(i.known[id], a.Old, i.c.EnteredAt(PhaseGate) != 0, i.now)
 	if take {
 		change, err := i.arrival(a, item)
 		if err != nil {
@@ -363,8 +363,6 @@ func (i *importer) one(ctx context.Context, a Arriving) error {
 	i.out = append(i.out, Arrived{Item: item, Taken: take})
 	return nil
 }
-
-func (i *importer) seen(id string) bool { return len(i.known[id]) > 0 }
 
 func (i *importer) arrival(a Arriving, item Item) (Change, error) {
 	n, err := a.Request.Prepare()
@@ -409,6 +407,30 @@ func (b *Book) JudgeOld(ctx context.Context, name string, judged []Item, fates [
 		for n, i := range judged {
 			if now, ok := at(known[i.ID], i.Occurrence); ok && now.Term == TermStill {
 				save = append(save, now.judged(fates[n], note, tx.Now()))
+			}
+		}
+		return ct.SaveItems(ctx, name, save)
+	})
+}
+
+// HearOld notes what the old system says of items that a person decides about,
+// and counts that it was heard. The same note again changes nothing.
+func (b *Book) HearOld(ctx context.Context, name string, heard []Item, note string) error {
+	return b.cutoverWrite(ctx, "noting a late report", name, func(tx Tx, ct CutoverTx, _ Cutover) error {
+		ids := make([]OldJob, len(heard))
+		for n, i := range heard {
+			ids[n].ID = i.ID
+		}
+		known, err := itemsBy(ctx, ct, name, ids)
+		if err != nil {
+			return err
+		}
+		var save []Item
+		for _, i := range heard {
+			if now, ok := at(known[i.ID], i.Occurrence); ok && now.Term == TermOpen && now.Note != note {
+				now.Note, now.ChangedAt = note, tx.Now()
+				now.Again++
+				save = append(save, now)
 			}
 		}
 		return ct.SaveItems(ctx, name, save)

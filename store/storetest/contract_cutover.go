@@ -147,6 +147,7 @@ func itemsList(w *world) {
 		}
 	}
 	same(w, "all, two a page", list(daybook.ItemFilter{Limit: 2}), "012345")
+	same(w, "of one id", list(daybook.ItemFilter{ID: "id 3"}), "3")
 	same(w, "of one term", list(daybook.ItemFilter{Term: daybook.Terms[1], Limit: 1}), "135")
 	same(w, "seen before", list(daybook.ItemFilter{SeenBefore: 3, Whole: true}), "01")
 	same(w, "last", list(daybook.ItemFilter{Last: daybook.OldDone}), "")
