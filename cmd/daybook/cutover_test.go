@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,8 +156,10 @@ func TestCutoverRefuses(t *testing.T) {
 	says(statusDone, "seen", "shadow", "mail", "--for", "0s")
 	says(statusRefused, "Where do new jobs enter", "gate", "mail")
 	q.want(statusRefused, "queue", "resume", "mail", "--reason", "by hand")
-	says(statusDone, "set_aside is above 20", "plan", "mail", "--system", "sidekiq", "--queue", "mail", "--intake", "deploy", "--owners", "ask",
-		"--rollback-if", "set_aside>20")
+	says(statusDone, "set_aside is above 20", "plan", "mail", "--system", "sidekiq", "--queue", "mail", "--intake",
+		"deploy", "--owners", "ask", "--rollback-if", "set_aside>20")
+	says(statusRefused, "isn't proved after 1s", "gate", "mail", "--for", "1s")
+	says(statusRefused, "isn't proved; run cutover gate first", "move", "mail")
 	says(statusDone, "untouched", "gate", "mail")
 	says(statusRefused, "is in phase gate", "run", "mail")
 	q.put("queue:mail", "a2", time.Time{})
@@ -195,6 +198,27 @@ func (q *oldQueue) carry(verbs ...string) {
 	q.ok("cutover", "shadow", "mail", "--for", "0s")
 	for _, verb := range verbs {
 		q.ok("cutover", verb, "mail")
+	}
+}
+
+// A rollback that begins while a mover has jobs in its hands: what it took and
+// can't record any more goes back.
+func TestCutoverTurnsBack(t *testing.T) {
+	q := newOldQueue(t)
+	for n := range 5 {
+		q.put("queue:mail", fmt.Sprint("w", n), time.Time{})
+	}
+	before := q.redis.LRange(t.Context(), "queue:mail", 0, -1).Val()
+	q.carry("gate")
+	q.mover(func(ctx context.Context, book *daybook.Book, at string) {
+		if at == cutover.GapTaken {
+			_, err := book.AdvanceCutover(ctx, "mail", daybook.PhaseReturning, daybook.By{Actor: "ada", Reason: "no"})
+			q.must(err)
+		}
+	})
+	q.ok("cutover", "rollback", "mail", "-y")
+	if after := q.redis.LRange(t.Context(), "queue:mail", 0, -1).Val(); !slices.Equal(after, before) {
+		t.Errorf("the old queue has %q, before it had %q", after, before)
 	}
 }
 
@@ -261,6 +285,18 @@ func TestL75MovedOnce(t *testing.T) {
 // dies has a mover stop for good in a gap.
 func (q *oldQueue) dies(gap string) {
 	q.t.Helper()
+	q.mover(func(ctx context.Context, _ *daybook.Book, at string) {
+		if at == gap {
+			ctx.Value(dying{}).(context.CancelFunc)()
+		}
+	})
+}
+
+type dying struct{}
+
+// mover moves, which must fail by what step does.
+func (q *oldQueue) mover(step func(ctx context.Context, book *daybook.Book, at string)) {
+	q.t.Helper()
 	old, err := sidekiq.Open(sidekiq.Options{URL: q.url, Queue: "mail"})
 	q.must(err)
 	defer old.Close()
@@ -268,13 +304,10 @@ func (q *oldQueue) dies(gap string) {
 	q.must(a.onBook(q.t.Context(), func(ctx context.Context, book *daybook.Book) error {
 		ctx, die := context.WithCancel(ctx)
 		defer die()
-		_, err := cutover.New(book, old, "mail", cutover.Options{Batch: 7, Step: func(at string) {
-			if at == gap {
-				die()
-			}
-		}}).Move(ctx)
-		if err == nil {
-			q.t.Errorf("the mover lived on after %s", gap)
+		ctx = context.WithValue(ctx, dying{}, die)
+		o := cutover.Options{Batch: 7, Step: func(at string) { step(ctx, book, at) }}
+		if _, err := cutover.New(book, old, "mail", o).Move(ctx); err == nil {
+			q.t.Error("the mover came to its end")
 		}
 		return nil
 	}))

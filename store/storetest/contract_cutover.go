@@ -197,6 +197,7 @@ func importsOnce(w *world) {
 	other, err := w.book.ImportOld(w.ctx, "c", []daybook.Arriving{arriving("1", "something else", nil)})
 	w.ok(err)
 	same(w, "another body is asked about", other[0].Item.Asked, true)
+	same(w, "and has arrived", other[0].Item.Arrived, true)
 	j := w.stands(other[0].Item.Job, daybook.Waiting)
 	same(w, "held", j.HeldBy, "cutover:c:asked")
 	same(w, "moved in", w.counts().Counts.MovedIn, int64(4))
