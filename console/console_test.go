@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -190,4 +191,35 @@ func TestSearchIsBounded(t *testing.T) {
 		"Look further")
 	next := regexp.MustCompile(`data-next href="([^"]+)"`).FindStringSubmatch(html)
 	s.want(200, strings.ReplaceAll(next[1], "&amp;", "&"), "1 job found", "300 jobs of this filter")
+}
+
+// Ten thousand queues without a worker are one line, and don't hide what else wants
+// a person; each is found by its name.
+func TestManyQueues(t *testing.T) {
+	s := newStage(t)
+	s.enqueue(daybook.Request{Queue: "old-one", Kind: "k"})
+	s.advance(time.Hour)
+	var requests []daybook.Request
+	for n := range 2000 {
+		requests = append(requests, daybook.Request{Queue: fmt.Sprintf("q-%04d", n), Kind: "k"})
+	}
+	_, err := s.book.EnqueueMany(t.Context(), requests)
+	s.ok(err)
+	s.ok(s.book.Pause(t.Context(), "q-0007", ada))
+	html := s.want(200, "/", "No worker takes 2,000 queues", "2,000 jobs ready, the oldest for 1 h", "in old-one, then",
+		"Queue q-0007 is paused")
+	if n := strings.Count(html, `class="need `); n != 2 {
+		t.Errorf("%d lines want a person, want 2", n)
+	}
+	s.want(200, "/queues", "1,501 queues more; narrow by a part of the name")
+	html = s.want(200, "/queues?name=1999", "q-1999")
+	if n := strings.Count(html, `<tr id="q-`); n != 1 {
+		t.Errorf("%d queues match a whole name", n)
+	}
+	s.want(200, "/queues?paused=1", "q-0007", "Resume…")
+	s.want(200, "/queues?name=%3Cimg", "No queue matches")
+	s.want(200, "/queue/q-0007/pause", "It is paused since", "by ada: “the address was corrected”")
+	if html = s.want(200, "/jobs"); len(html) > 200_000 {
+		t.Errorf("the list of jobs has %d bytes", len(html))
+	}
 }

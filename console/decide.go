@@ -260,6 +260,16 @@ func (c *Console) queuePage(a *ask) (p decidePage, queue, move string, err error
 	if move == "resume" {
 		p.Head, p.Button, p.Lead = "Resume queue "+queue, "Resume the queue", "Workers take from it again, at once."
 	}
+	h, err := c.health(a.ctx)
+	if err != nil {
+		return p, queue, move, err
+	}
+	for _, q := range h.Paused {
+		if q.Name == queue {
+			p.Facts = append(p.Facts, fmt.Sprintf("It is paused since %s, by %s%s.", q.PausedAt, safe(q.PausedBy),
+				because(q.PausedReason)))
+		}
+	}
 	b, err := c.backlog(a.ctx)
 	for _, q := range b.Queues {
 		if q.Queue == queue {

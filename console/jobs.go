@@ -52,7 +52,7 @@ type counted struct {
 }
 
 const (
-	jobsShown = 50
+	jobsShown, namesOffered = 50, 500
 	// A search looks at so many jobs, or bytes, or for so long.
 	searchJobs, searchBytes, searchTime = 2000, 64 << 20, 4 * time.Second
 )
@@ -123,7 +123,10 @@ func (c *Console) loadJobs(a *ask) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, q := range b.Queues {
+	for i, q := range b.Queues {
+		if i == namesOffered {
+			break // a field takes any name; these are offered to whoever types
+		}
 		p.Queues = append(p.Queues, q.Queue)
 		for _, k := range q.Kinds {
 			p.Kinds = append(p.Kinds, k.Kind)

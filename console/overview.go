@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -194,14 +195,17 @@ func (c *Console) needs(b backlog, h health) []need {
 				"daybook reconcile does it alone."})
 	}
 	c.checkNeeds(put)
-	for _, q := range b.Queues {
-		c.queueNeeds(q, h, put)
-	}
+	c.queueNeeds(b, h, put)
 	c.cutoverNeeds(h.Cutovers, h.At, put)
-	for _, q := range h.Paused {
-		if cutoverOf(q.PausedBy) != "" {
-			continue // the cutover's own line says so, and nobody can resume it
-		}
+	paused := slices.DeleteFunc(slices.Clone(h.Paused), func(q daybook.Queue) bool {
+		return cutoverOf(q.PausedBy) != "" // the cutover's own line says so, and nobody can resume it
+	})
+	if len(paused) > linesMost {
+		put(6, need{Class: "note", Shape: "paused", Text: num(len(paused)) + " queues are paused",
+			To: c.url("/queues", "paused", "1"), Link: "Resume"})
+		paused = nil
+	}
+	for _, q := range paused {
 		put(6, need{Class: "note", Shape: "paused", Text: "Queue " + q.Name + " is paused",
 			More: fmt.Sprintf("for %s, by %s%s", lasted(h.At.Sub(q.PausedAt)), safe(q.PausedBy), because(q.PausedReason)),
 			To:   c.url("/queues"), Link: "Resume"})
@@ -248,26 +252,60 @@ func sortedReasons(reasons map[daybook.Reason]int64) []daybook.Reason {
 	return all
 }
 
-// queueNeeds says what is wrong with one queue.
-func (c *Console) queueNeeds(q daybook.Backlog, h health, put func(int, need)) {
-	if q.Paused || q.Eligible == 0 {
+// queueNeeds says which queues wait without a worker, and which wait long. A few
+// have a line each; many are one line, so that nothing else drowns in them.
+func (c *Console) queueNeeds(b backlog, h health, put func(int, need)) {
+	var idle, late []daybook.Backlog
+	for _, q := range b.Queues {
+		if q.Paused || q.Eligible == 0 {
+			continue
+		}
+		taken := slices.ContainsFunc(h.Sessions, func(s daybook.Session) bool {
+			return s.Live() && !s.Quiet && s.ExpiresAt > h.At && (len(s.Queues) == 0 || slices.Contains(s.Queues, q.Queue))
+		})
+		switch {
+		case !taken && len(h.Sessions) < sessionsMost:
+			idle = append(idle, q)
+		case time.Duration(q.Oldest*float64(time.Second)) > waitsLong:
+			late = append(late, q)
+		}
+	}
+	c.waits(idle, "No worker takes queue %s", "No worker takes %d queues", func(n need) {
+		n.Class = "warn"
+		put(4, n)
+	})
+	c.waits(late, "Queue %s waits long", "%d queues wait long", func(n need) {
+		n.Class = "note"
+		put(5, n)
+	})
+}
+
+// linesMost is how many queues with the same trouble have a line of their own.
+const linesMost = 5
+
+func (c *Console) waits(queues []daybook.Backlog, one, many string, put func(need)) {
+	slices.SortStableFunc(queues, func(a, b daybook.Backlog) int { return cmp.Compare(b.Oldest, a.Oldest) })
+	ready := func(n int64, oldest float64) string {
+		return fmt.Sprintf("%s ready, the oldest for %s", count(n, "job"),
+			lasted(time.Duration(oldest*float64(time.Second))))
+	}
+	if len(queues) <= linesMost {
+		for _, q := range queues {
+			put(need{Shape: "waiting", Text: fmt.Sprintf(one, q.Queue), More: ready(q.Eligible, q.Oldest),
+				To: c.url("/jobs", "queue", q.Queue, "state", "waiting"), Link: "See them"})
+		}
 		return
 	}
-	waits := time.Duration(q.Oldest * float64(time.Second))
-	taken := slices.ContainsFunc(h.Sessions, func(s daybook.Session) bool {
-		return s.Live() && !s.Quiet && s.ExpiresAt > h.At && (len(s.Queues) == 0 || slices.Contains(s.Queues, q.Queue))
-	})
-	to := c.url("/jobs", "queue", q.Queue, "state", "waiting")
-	switch {
-	case !taken && len(h.Sessions) < sessionsMost:
-		put(4, need{Class: "warn", Shape: "waiting", Text: fmt.Sprintf("No worker takes queue %s", q.Queue),
-			More: fmt.Sprintf("%s ready, the oldest for %s", count(q.Eligible, "job"), lasted(waits)),
-			To:   to, Link: "See them"})
-	case waits > waitsLong:
-		put(5, need{Class: "note", Shape: "waiting", Text: fmt.Sprintf("Queue %s waits long", q.Queue),
-			More: fmt.Sprintf("%s ready, the oldest for %s", count(q.Eligible, "job"), lasted(waits)),
-			To:   to, Link: "See them"})
+	var jobs int64
+	for _, q := range queues {
+		jobs += q.Eligible
 	}
+	text := ready(jobs, queues[0].Oldest) + ", in " + queues[0].Queue
+	for _, q := range queues[1:linesMost] {
+		text += ", then " + q.Queue
+	}
+	put(need{Shape: "waiting", Text: strings.Replace(many, "%d", num(len(queues)), 1), More: text,
+		To: c.url("/jobs", "state", "waiting"), Link: "See them"})
 }
 
 // checkNeeds says what the last check of this process found.

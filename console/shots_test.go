@@ -24,9 +24,9 @@ func TestShots(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newStage(t)
+	s.playCutover("legacy")
 	s.evening(330)
 	c := s.play()
-	s.playCutover("legacy")
 	_, err := s.book.TakePass(t.Context(), time.Second)
 	s.ok(err)
 	s.console.check.change(func(run *checkRun) {

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/daybookdev/daybook"
 )
@@ -12,7 +13,10 @@ type queuesPage struct {
 	At   daybook.Time
 	Rows []queueState
 	More int
-	Said string
+	Name string // a part of the names that are shown
+
+	Paused bool // only paused ones
+	Said   string
 }
 
 // queueState is a queue with its pause.
@@ -34,8 +38,11 @@ func (c *Console) loadQueues(a *ask) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := queuesPage{At: b.At, Said: said(a.query.Get("done"))}
-	rows := b.Queues
+	p := queuesPage{At: b.At, Said: said(a.query.Get("done")), Name: strings.TrimSpace(a.query.Get("name")),
+		Paused: a.query.Get("paused") != ""}
+	rows := slices.DeleteFunc(slices.Clone(b.Queues), func(q daybook.Backlog) bool {
+		return !strings.Contains(q.Queue, p.Name) || p.Paused && !q.Paused
+	})
 	if p.More = max(0, len(rows)-queuesShown); p.More > 0 {
 		rows = rows[:queuesShown]
 	}
