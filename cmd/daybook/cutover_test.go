@@ -208,12 +208,42 @@ func TestCutoverReconcileNames(t *testing.T) {
 // carry plans a cutover with all questions answered and takes these steps.
 func (q *oldQueue) carry(verbs ...string) {
 	q.t.Helper()
-	q.ok("cutover", "plan", "mail", "--system", "sidekiq", "--queue", "mail", "--intake", "deploy", "--owners", "ask",
+	q.carryWith("deploy", verbs...)
+}
+
+func (q *oldQueue) carryWith(intake string, verbs ...string) {
+	q.t.Helper()
+	q.ok("cutover", "plan", "mail", "--system", "sidekiq", "--queue", "mail", "--intake", intake, "--owners", "ask",
 		"--no-rollback")
 	q.ok("cutover", "shadow", "mail", "--for", "0s")
 	for _, verb := range verbs {
 		q.ok("cutover", verb, "mail")
 	}
+}
+
+// A producer that writes to both systems from the gate on has one job: the old
+// copy is recognised by its id, which is the request key here.
+func TestCutoverDouble(t *testing.T) {
+	q := newOldQueue(t)
+	q.put("queue:mail", "a1", time.Time{})
+	q.carryWith("double", "gate")
+	q.put("queue:mail", "b2", time.Time{})
+	q.ok("enqueue", "--queue", "mail", "--kind", "MailJob", "--args", `["b2"]`, "--key", "b2")
+	var swept cutover.Swept
+	if q.json(statusDone, &swept, "cutover", "move", "mail"); swept.Taken != 1 || swept.Known != 1 {
+		t.Errorf("got %+v, want a1 moved in and b2 recognised", swept)
+	}
+	var list struct{ Jobs []daybook.Job }
+	if q.json(statusDone, &list, "job", "list", "--queue", "mail"); len(list.Jobs) != 2 {
+		t.Errorf("got %d jobs, want 2", len(list.Jobs))
+	}
+	q.ok("cutover", "settle", "mail")
+	q.ok("cutover", "run", "mail")
+	var b cutover.Balance
+	if q.json(statusDone, &b, "cutover", "reconcile", "mail"); b.Moved != 2 || b.Again != 1 {
+		t.Errorf("got %+v", b)
+	}
+	q.ok("check", "--full")
 }
 
 // A rollback that begins while a mover has jobs in its hands: what it took and
