@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -64,6 +65,7 @@ func measureConsole(ctx context.Context, c config, dir string, out io.Writer) er
 		whole(c.finished), whole(c.jobs), consoleAside),
 		"pages: each by a console that hasn't looked yet; watched: four live pages, and somebody who loads one every "+
 			"two seconds")
+	fmt.Fprintf(c.log, "loading each page %d times\n", looks)
 	if err := pageTimes(ctx, opened, t); err != nil {
 		return err
 	}
@@ -103,7 +105,7 @@ func pageTimes(ctx context.Context, book *daybook.Book, t *table) error {
 			took := time.Since(begun)
 			c.Close()
 			if w.Code != http.StatusOK {
-				return fmt.Errorf("page %s answers %d", path, w.Code)
+				return errors.Join(ctx.Err(), fmt.Errorf("page %s answers %d after %s", path, w.Code, took))
 			}
 			t.add(p.name, millis, "page", float64(took.Microseconds())/1000)
 		}
