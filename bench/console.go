@@ -26,6 +26,7 @@ const (
 	// must be left of the workers' rate while it is watched.
 	pageMost, watchLeast = 300, 0.95
 	watched, unwatched   = "watched", "unwatched"
+	settled              = 3 * time.Second
 )
 
 // measureConsole measures how long the console's pages take on a book with a long
@@ -113,10 +114,10 @@ func pageTimes(ctx context.Context, book *daybook.Book, t *table) error {
 	return nil
 }
 
-// watchCosts works a part of the backlog off, with and without a console that is
+// watchCosts works the backlog off, with and without a console that is
 // watched, in turns.
 func (s *scales) watchCosts(ctx context.Context, book *daybook.Book, place string, t *table) error {
-	part := max(1000, s.config.jobs/2)
+	part := s.config.jobs
 	for round := range s.lab.rounds {
 		turns := []string{unwatched, watched}
 		if round%2 == 1 {
@@ -150,6 +151,7 @@ func (s *scales) watchedTurn(ctx context.Context, book *daybook.Book, place, tur
 		watchers.Go(func() { watchPage(ctx, server.URL+"/live?at="+url.QueryEscape(path)) })
 	}
 	watchers.Go(func() { loadPages(ctx, server.URL) })
+	time.Sleep(settled) // what is measured is watching, not the first look
 	r, err := s.run(ctx, work)
 	stop()
 	watchers.Wait()
