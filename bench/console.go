@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +26,7 @@ const (
 	// must be left of the workers' rate while it is watched.
 	pageMost, watchLeast = 300, 0.95
 	watched, unwatched   = "watched", "unwatched"
+	settled              = 3 * time.Second
 )
 
 // measureConsole measures how long the console's pages take on a book with a long
@@ -64,6 +66,7 @@ func measureConsole(ctx context.Context, c config, dir string, out io.Writer) er
 		whole(c.finished), whole(c.jobs), consoleAside),
 		"pages: each by a console that hasn't looked yet; watched: four live pages, and somebody who loads one every "+
 			"two seconds")
+	fmt.Fprintf(c.log, "loading each page %d times\n", looks)
 	if err := pageTimes(ctx, opened, t); err != nil {
 		return err
 	}
@@ -103,7 +106,7 @@ func pageTimes(ctx context.Context, book *daybook.Book, t *table) error {
 			took := time.Since(begun)
 			c.Close()
 			if w.Code != http.StatusOK {
-				return fmt.Errorf("page %s answers %d", path, w.Code)
+				return errors.Join(ctx.Err(), fmt.Errorf("page %s answers %d after %s", path, w.Code, took))
 			}
 			t.add(p.name, millis, "page", float64(took.Microseconds())/1000)
 		}
@@ -111,10 +114,10 @@ func pageTimes(ctx context.Context, book *daybook.Book, t *table) error {
 	return nil
 }
 
-// watchCosts works a part of the backlog off, with and without a console that is
+// watchCosts works the backlog off, with and without a console that is
 // watched, in turns.
 func (s *scales) watchCosts(ctx context.Context, book *daybook.Book, place string, t *table) error {
-	part := max(1000, s.config.jobs/2)
+	part := s.config.jobs
 	for round := range s.lab.rounds {
 		turns := []string{unwatched, watched}
 		if round%2 == 1 {
@@ -148,6 +151,7 @@ func (s *scales) watchedTurn(ctx context.Context, book *daybook.Book, place, tur
 		watchers.Go(func() { watchPage(ctx, server.URL+"/live?at="+url.QueryEscape(path)) })
 	}
 	watchers.Go(func() { loadPages(ctx, server.URL) })
+	time.Sleep(settled) // what is measured is watching, not the first look
 	r, err := s.run(ctx, work)
 	stop()
 	watchers.Wait()

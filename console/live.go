@@ -41,7 +41,7 @@ const (
 	// roomEvery is how often a room renders; a dear page is rendered so many times
 	// what it cost apart.
 	roomEvery = 2 * time.Second
-	roomCosts = 25
+	roomCosts = 50
 	// beatEvery is how often a stream says something, so that a dead one is noticed.
 	beatEvery = 15 * time.Second
 	// statePart is the event that says why a page doesn't follow the book; "" is that

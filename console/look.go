@@ -29,7 +29,7 @@ const (
 	// freshLeast is how long a look is good for; one that was dear is good for so
 	// many times what it cost, up to freshMost.
 	freshLeast, freshMost = time.Second, 30 * time.Second
-	freshCosts            = 40
+	freshCosts            = 60
 	// lookMax bounds the time of one look, and looksMost how many are remembered.
 	lookMax   = 10 * time.Second
 	looksMost = 256
