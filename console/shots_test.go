@@ -39,7 +39,8 @@ func TestShots(t *testing.T) {
 		kept       bool
 	}{{"overview", "/", true}, {"job", "/job/" + c.fenced.String(), true}, {"aside", "/aside", true},
 		{"gaps", "/gaps", true},
-		{"cutover", "/cutover/legacy", true}, {"cutovers", "/cutovers", false}, {"settle", "/job/" + c.open.String() + "/settle/bank", true},
+		{"cutover", "/cutover/legacy", true}, {"cutovers", "/cutovers", false},
+		{"settle", "/job/" + c.open.String() + "/settle/bank", true},
 		{"jobs", "/jobs?state=set_aside", false}, {"job-open", "/job/" + c.open.String(), false},
 		{"effects", "/effects", false}, {"queues", "/queues", false}, {"workers", "/workers", false},
 		{"bells", "/bells", false}, {"check", "/check", false}, {"keys", "/keys", false}, {"login", "/login", false},
