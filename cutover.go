@@ -196,6 +196,7 @@ type Item struct {
 // ItemFilter selects items, in the order of their ids, or of their places.
 type ItemFilter struct {
 	Cutover    string
+	ID         string // only those of this old id
 	Term       Term
 	Last       OldState
 	SeenBefore Time // only those that weren't seen at or after this

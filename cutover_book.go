@@ -292,6 +292,9 @@ type Arriving struct {
 	Request   Request
 	Aside     Reason // set aside for this instead of waiting
 	OwnerDied bool   // with the open effect handler
+	// Twin is the request key under which a producer that writes to both systems
+	// entered it here: if there is such a job, it is this one. "" is none.
+	Twin string
 }
 
 // Arrived is what came of it.
@@ -345,7 +348,14 @@ type importer struct {
 
 func (i *importer) one(ctx context.Context, a Arriving) error {
 	id := a.Old.Name()
-	item, take := Arrive(i.known[id], a.Old, i.c.EnteredAt(PhaseGate) != 0 && !i.seen(id), i.now)
+	item, take := Arrive(i.known[id], a.Old, i.c.EnteredAt(PhaseGate) != 0, i.now)
+	if twin, found, err := i.twin(ctx, a); err != nil {
+		return err
+	} else if take && found {
+		item, take = item.taken(a.Old, Job{ID: twin.Job}, i.place, i.now), false
+		item.Again++
+		i.place++
+	}
 	if take {
 		change, err := i.arrival(a, item)
 		if err != nil {
@@ -364,7 +374,13 @@ func (i *importer) one(ctx context.Context, a Arriving) error {
 	return nil
 }
 
-func (i *importer) seen(id string) bool { return len(i.known[id]) > 0 }
+// twin finds the job that a producer which writes to both systems entered here.
+func (i *importer) twin(ctx context.Context, a Arriving) (KeyRecord, bool, error) {
+	if a.Twin == "" {
+		return KeyRecord{}, false, nil
+	}
+	return i.tx.Key(ctx, a.Twin)
+}
 
 func (i *importer) arrival(a Arriving, item Item) (Change, error) {
 	n, err := a.Request.Prepare()
@@ -409,6 +425,30 @@ func (b *Book) JudgeOld(ctx context.Context, name string, judged []Item, fates [
 		for n, i := range judged {
 			if now, ok := at(known[i.ID], i.Occurrence); ok && now.Term == TermStill {
 				save = append(save, now.judged(fates[n], note, tx.Now()))
+			}
+		}
+		return ct.SaveItems(ctx, name, save)
+	})
+}
+
+// HearOld notes what the old system says of items that a person decides about,
+// and counts that it was heard. The same note again changes nothing.
+func (b *Book) HearOld(ctx context.Context, name string, heard []Item, note string) error {
+	return b.cutoverWrite(ctx, "noting a late report", name, func(tx Tx, ct CutoverTx, _ Cutover) error {
+		ids := make([]OldJob, len(heard))
+		for n, i := range heard {
+			ids[n].ID = i.ID
+		}
+		known, err := itemsBy(ctx, ct, name, ids)
+		if err != nil {
+			return err
+		}
+		var save []Item
+		for _, i := range heard {
+			if now, ok := at(known[i.ID], i.Occurrence); ok && now.Term == TermOpen && now.Note != note {
+				now.Note, now.ChangedAt = note, tx.Now()
+				now.Again++
+				save = append(save, now)
 			}
 		}
 		return ct.SaveItems(ctx, name, save)

@@ -135,7 +135,8 @@ func (j Job) MoveOut(by By, now Time) (Change, error) {
 // out, and one that the old system had given up is cancelled here. What ran here,
 // or is open, stays.
 func (j Job) GoBack(by By, now Time) (Change, error) {
-	if j.State == SetAside && j.Origin != nil && !j.Attempted() && j.OpenEffect == "" {
+	open := j.OpenEffect != ""
+	if j.State == SetAside && !open && j.Origin != nil && !j.Attempted() {
 		return j.Cancel(by, false, now)
 	}
 	return j.MoveOut(by, now)

@@ -198,7 +198,7 @@ func TestJobsWay(t *testing.T) {
 	}
 	_, err = s.Fail(ctx, job, owner, daybook.Failure{Problem: daybook.NewProblem("late", "", "")}, nil)
 	s.code(err, daybook.CodeFenced)
-	if done, err := s.Job(ctx, job); err != nil || string(done.Result) != `{"sent":1.0}` {
+	if done, err := s.Job(ctx, job); err != nil || string(done.Result) != `{"sent": 1.0}` {
 		t.Errorf("got %s, %v", done.Result, err)
 	}
 	s.ok(s.EndSession(ctx, owner.Session))

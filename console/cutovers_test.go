@@ -18,8 +18,8 @@ func TestCutovers(t *testing.T) {
 	s.want(200, "/cutovers", "legacy", "sidekiq default", "settle", "nobody")
 	html := s.want(200, "/cutover/legacy", "<strong>Nobody may claim</strong>", "daybook cutover run legacy",
 		"daybook cutover rollback legacy --reason", "A rollback condition is met: open is 4, above 1",
-		"0, 21 from firing at 21", "only the old store knows", "<strong>71</strong> seen before the gate",
-		"<strong>1</strong> arrived after it", "a known id with another body", "owner lost with <bdi>host-1:4711</bdi>",
+		"0, 21 from firing at 21", "only the old store knows", "<strong>70</strong> seen before the gate",
+		"<strong>2</strong> arrived after it", "a known id with another body", "owner lost with <bdi>host-1:4711</bdi>",
 		"it looks good", "by <bdi>grace</bdi>", "Still open: <bdi>a worker started by hand", "1 copy of a job",
 		"Who owns the jobs that are in progress at the gate?", "redis.internal")
 	job := between(t, html, `<ul class="opens"><li><a href="`, `"`)

@@ -48,8 +48,9 @@ const (
 	// IntakeForward: producers stay as they are; the sweep forwards what they put
 	// there, with the old id, until they are switched.
 	IntakeForward Intake = "forward"
-	// IntakeDouble: producers write to both, the book with the old id as its
-	// request key, and the book decides.
+	// IntakeDouble: from the gate on, and not before, since old workers would do
+	// the old copy, producers write to both, the book with the old id as its
+	// request key. The book decides.
 	IntakeDouble Intake = "double"
 )
 
@@ -139,8 +140,8 @@ func Questions(c daybook.Cutover, p Plan, n Notes, left map[string]int64) []Ques
 		intake.Answer = "the old queue, all the time; after the gate the sweep forwards it, under its old id, until " +
 			"producers are switched"
 	case IntakeDouble:
-		intake.Answer = "both, here with the old id as request key; this book decides, and the old copy is recognised by " +
-			"its id"
+		intake.Answer = "the old queue alone up to the gate; from then on both, here with the old id as request key. This " +
+			"book decides, and the old copy is recognised by its id"
 	}
 	owners := Question{Name: "owners", Asks: "Who owns the jobs that are in progress at the gate?",
 		Missing: "say --owners ask or safe, and --owners-wait"}

@@ -147,7 +147,11 @@ func (e *Engine) stillThere(ctx context.Context) (wrong []Misplaced) {
 func (e *Engine) openIDs(ctx context.Context) (ids []string, err error) {
 	page, err := e.book.Items(ctx, daybook.ItemFilter{Cutover: e.name, Term: daybook.TermOpen, Limit: namedMost})
 	for _, i := range page.Items {
-		ids = append(ids, i.ID+" → job "+i.Job.String())
+		said := i.ID + " → job " + i.Job.String()
+		if i.Note != "" {
+			said += ": " + i.Note
+		}
+		ids = append(ids, said)
 	}
 	return ids, err
 }

@@ -81,6 +81,9 @@ func (e *Engine) watchOnce(ctx context.Context, c daybook.Cutover) (Swept, error
 	if _, err := e.release(ctx, c); err != nil { // what a crash left held
 		return swept, err
 	}
+	if err := e.hear(ctx); err != nil {
+		return swept, err
+	}
 	left, err := e.old.Left(ctx)
 	if err != nil {
 		return swept, err
@@ -101,6 +104,47 @@ func (e *Engine) watchOnce(ctx context.Context, c daybook.Cutover) (Swept, error
 		return swept, err
 	}
 	return swept, e.fire(ctx, c)
+}
+
+// LateReport is what an item says whose job was given up as lost, or is asked
+// about, when the old system keeps a record that it was done after all.
+const LateReport = "its old worker reported it done, after it was given up"
+
+// hear notes late reports of old workers, for the person who decides about their
+// jobs. Each is counted once. Systems that keep no record of what is done, or
+// refuse such a report, stay silent.
+func (e *Engine) hear(ctx context.Context) error {
+	f := daybook.ItemFilter{Cutover: e.name, Term: daybook.TermOpen, Limit: e.o.Batch}
+	for {
+		page, err := e.book.Items(ctx, f)
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(page.Items))
+		for k, i := range page.Items {
+			ids[k] = i.ID
+		}
+		found := map[string]daybook.OldJob{}
+		if len(ids) > 0 {
+			if found, err = e.old.Find(ctx, ids); err != nil {
+				return err
+			}
+		}
+		var heard []daybook.Item
+		for _, i := range page.Items {
+			if among(i, found).State == daybook.OldDone {
+				heard = append(heard, i)
+			}
+		}
+		if len(heard) > 0 {
+			if err := e.book.HearOld(ctx, e.name, heard, LateReport); err != nil {
+				return err
+			}
+		}
+		if f.Cursor = page.Cursor; f.Cursor == "" {
+			return nil
+		}
+	}
 }
 
 // fire begins the rollback that a condition asks for.

@@ -44,7 +44,7 @@ func (s *Server) cutoverItems(c *call) (CutoverItems, error) {
 	if err != nil {
 		return CutoverItems{}, err
 	}
-	page, err := s.book.Items(c.ctx(), daybook.ItemFilter{Cutover: name, Term: daybook.Term(c.asked("term")),
-		Limit: limit, Cursor: cursor})
+	page, err := s.book.Items(c.ctx(), daybook.ItemFilter{Cutover: name, ID: c.asked("id"),
+		Term: daybook.Term(c.asked("term")), Limit: limit, Cursor: cursor})
 	return CutoverItems{Items: orEmpty(page.Items), Cursor: page.Cursor}, inQuery(err)
 }

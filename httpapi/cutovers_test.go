@@ -32,6 +32,7 @@ func TestCutovers(t *testing.T) {
 	}
 	cursor := first.json(t)["cursor"].(string)
 	w.want(200, "GET", "/v1/cutovers/mail/items?limit=1&cursor="+cursor, "", `"id":"a2"`)
+	w.want(200, "GET", "/v1/cutovers/mail/items?id=a2", "", `{"items":[{"id":"a2"`)
 	w.want(200, "GET", "/v1/cutovers/mail/items?term=moved", "", `{"items":[]}`)
 	w.refused(404, "not_found", "GET", "/v1/cutovers/other", "")
 	w.refused(422, "invalid", "GET", "/v1/cutovers/mail/items?term=nonsense", "")

@@ -26,7 +26,8 @@ func TestEmptyFiltersAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, query := range []string{"jobs?queue=", "jobs?kind=", "jobs?key=", "jobs?state=", "effects?job=", "sessions?worker="} {
+	for _, query := range []string{"jobs?queue=", "jobs?kind=", "jobs?key=", "jobs?state=", "effects?job=",
+		"sessions?worker="} {
 		want(t, w.call("GET", "/v1/"+query, ""), http.StatusUnprocessableEntity)
 	}
 	for _, query := range []string{"queue=%zz", "queue=mail&%zz", "queue=%f"} {

@@ -162,14 +162,40 @@ func (b OutcomeRow) outcome() (o daybook.Outcome, err error) {
 	if o.Owner, err = b.owner(); err != nil {
 		return o, err
 	}
+	if err = b.belongs(); err != nil {
+		return o, err
+	}
 	if o.RetryIn, err = b.retryIn(); err != nil {
 		return o, err
 	}
 	if b.Outcome == daybook.OutcomeFailed {
-		o.Problem = b.problem()
+		failed := b.FailBody
+		failed.Error = b.Error // the row's own hides it
+		o.Problem = failed.problem()
 	}
 	o.In, err = seconds("in_seconds", b.InSeconds)
 	return o, err
+}
+
+// belongs refuses what another outcome takes. Left aside it would be lost in
+// silence: a pause that isn't made, a result that isn't kept, an error unseen.
+func (b OutcomeRow) belongs() error {
+	failed, released := b.Outcome == daybook.OutcomeFailed, b.Outcome == daybook.OutcomeReleased
+	switch {
+	case b.Result != nil && string(b.Result) != "null" && (failed || released):
+		return daybook.Invalid("result", "belongs to succeeded; this is %s", b.Outcome)
+	case b.InSeconds != nil && !released:
+		return daybook.Invalid("in_seconds", "belongs to released; failed takes retry_in_seconds")
+	case failed:
+		return nil
+	case b.RetryInSeconds != nil:
+		return daybook.Invalid("retry_in_seconds", "belongs to failed; released takes in_seconds")
+	case b.Error != "" || b.ErrorKind != "" || b.Trace != "":
+		return daybook.Invalid("error", "belongs to failed; this is %s", b.Outcome)
+	case b.Permanent || b.Reason != "":
+		return daybook.Invalid("permanent", "belongs to failed; this is %s", b.Outcome)
+	}
+	return nil
 }
 
 // outcomes records a batch. A row that can't be meant is answered like one that

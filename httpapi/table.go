@@ -204,6 +204,7 @@ func (s *Server) seeRoutes() []route {
 		get("/v1/cutovers/{name}", "getCutover", "Show a cutover's phase board", s.cutover),
 		get("/v1/cutovers/{name}/items", "listCutoverItems", "List an old system's jobs, and what became of each",
 			s.cutoverItems).asks(limitParam, cursorParam,
+			param{name: "id", kind: "string", about: "only of this id in the old system"},
 			param{name: "term", kind: "string", about: "only of this term of the balance", words: words(daybook.Terms)}))
 	if s.opts.Check != nil {
 		check := get("/v1/check", "check", "Hold the book to its invariants, reading only", s.check).takesLong().

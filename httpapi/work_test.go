@@ -352,3 +352,39 @@ func TestHead(t *testing.T) {
 		}
 	}
 }
+
+// What belongs to another outcome is refused, row by row: nobody's pause, result
+// or error is left aside in silence.
+func TestOutcomesTakeOnlyTheirOwn(t *testing.T) {
+	w := newWorld(t)
+	id := w.call("POST", "/v1/jobs", `{"queue":"mail","kind":"k"}`).json(t)["id"].(string)
+	session := w.call("POST", "/v1/claims", `{"queues":["mail"],"worker":"w"}`).json(t)["session"].(string)
+	for _, rest := range []string{`"released","retry_in_seconds":60`, `"failed","error":"x","in_seconds":60`,
+		`"failed","error":"x","result":1`, `"released","result":1`, `"released","error":"x"`, `"released","permanent":true`,
+		`"succeeded","error":"x"`, `"succeeded","in_seconds":60`, `"succeeded","retry_in_seconds":60`,
+		`"succeeded","permanent":true`} {
+		answer := w.call("POST", "/v1/outcomes",
+			`[{"id":"`+id+`","session":"`+session+`","generation":1,"outcome":`+rest+`}]`)
+		if answer.status != http.StatusOK || !strings.Contains(answer.body, `"code":"invalid"`) {
+			t.Errorf("%s: got %d %s, want the row refused", rest, answer.status, answer.body)
+		}
+	}
+	answer := w.call("POST", "/v1/outcomes",
+		`[{"id":"`+id+`","session":"`+session+`","generation":1,"outcome":"released","in_seconds":60}]`)
+	if !strings.Contains(answer.body, `"state":"waiting"`) {
+		t.Errorf("got %s, want it released", answer.body)
+	}
+}
+
+// What a failed row says went wrong is kept, like that of a call of its own.
+func TestOutcomesKeepTheError(t *testing.T) {
+	w := newWorld(t)
+	id := w.call("POST", "/v1/jobs", `{"queue":"mail","kind":"k"}`).json(t)["id"].(string)
+	session := w.call("POST", "/v1/claims", `{"queues":["mail"],"worker":"w"}`).json(t)["session"].(string)
+	w.call("POST", "/v1/outcomes", `[{"id":"`+id+`","session":"`+session+
+		`","generation":1,"outcome":"failed","error":"no such address","error_kind":"SMTP"}]`)
+	job := w.call("GET", "/v1/jobs/"+id, "")
+	if !strings.Contains(job.body, `"last_error":{"text":"no such address","kind":"SMTP"`) {
+		t.Errorf("got %s, want the error's text", job.body)
+	}
+}

@@ -83,7 +83,8 @@ func (a *app) rootCommand() *cobra.Command {
 		a.claimCommand(), a.renewCommand(), a.completeCommand(), a.failCommand(), a.releaseCommand(),
 		a.jobCommand(), a.effectCommand(), a.queueCommand(), a.workerCommand(), a.backlogCommand(),
 		a.inventoryCommand(), a.relayCommand(), a.reconcileCommand(), a.checkCommand(), a.schemaCommand(),
-		a.doctorCommand(), a.pruneCommand(), a.cutoverCommand(), a.topCommand(), a.benchCommand(), a.versionCommand(), a.completionCommand(),
+		a.doctorCommand(), a.pruneCommand(), a.cutoverCommand(), a.topCommand(), a.benchCommand(),
+		a.versionCommand(), a.completionCommand(),
 	)
 	for _, c := range root.Commands() {
 		wrapArgs(c)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -190,10 +191,10 @@ func TestServeSensitive(t *testing.T) {
 	c.want(statusUsage, "serve", "--config", writeFile(t, "bad.toml", "[kind.k]\nsensitive = 'yes'\n"))
 }
 
-// A book's file that is deleted or replaced under the server ends it: it would go
-// on accepting jobs into a file that nobody can open any more.
-func TestServeEndsWithoutItsFile(t *testing.T) {
-	for what, lose := range map[string]func(path string) error{
+// A book's file that is deleted or replaced ends server and worker: they would go
+// on writing into a file that nobody can open any more.
+func TestEndsWithoutItsFile(t *testing.T) {
+	lose := map[string]func(path string) error{
 		"deleted": os.Remove,
 		"replaced": func(path string) error {
 			copied, err := os.ReadFile(path)
@@ -202,26 +203,38 @@ func TestServeEndsWithoutItsFile(t *testing.T) {
 			}
 			return errors.Join(err, os.Rename(path+".new", path))
 		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			c := newCLI(t)
-			c.enqueue(1)
-			log, say := io.Pipe()
-			a := &app{base: t.Context(), stdin: strings.NewReader(""), stdout: io.Discard, stderr: say, now: c.clock,
-				terminal: func(any) bool { return false }}
-			ended := make(chan int, 1)
-			go func() {
-				ended <- a.run([]string{"--db", c.db, "serve", "--listen", "127.0.0.1:0"})
-				say.Close()
-			}()
-			urlIn(t, log)
-			if err := lose(strings.TrimPrefix(c.db, "sqlite:")); err != nil {
-				t.Fatal(err)
-			}
-			if status := <-ended; status != statusUnavailable {
-				t.Errorf("serve ended with %d, want %d", status, statusUnavailable)
-			}
-		})
+	}
+	for _, line := range []string{"serve --listen 127.0.0.1:0", "work --queue none --exec true --grace 1s"} {
+		for what, lose := range lose {
+			t.Run(line[:5]+" "+what, func(t *testing.T) { testEndsWithoutItsFile(t, line, lose) })
+		}
+	}
+}
+
+func testEndsWithoutItsFile(t *testing.T, line string, lose func(path string) error) {
+	c := newCLI(t)
+	c.enqueue(1)
+	log, say := io.Pipe()
+	a := &app{base: t.Context(), stdin: strings.NewReader(""), stdout: io.Discard, stderr: say, now: c.clock,
+		terminal: func(any) bool { return false }}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- a.run(append([]string{"--db", c.db}, strings.Fields(line)...))
+		say.Close()
+	}()
+	lines := bufio.NewReader(log)
+	for text := ""; !strings.Contains(text, "msg=serving") && !strings.Contains(text, "session starts"); {
+		var err error
+		if text, err = lines.ReadString('\n'); err != nil {
+			t.Fatalf("%s ended with %v before it ran", line, err)
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	if err := lose(strings.TrimPrefix(c.db, "sqlite:")); err != nil {
+		t.Fatal(err)
+	}
+	if status := <-ended; status != statusUnavailable {
+		t.Errorf("%s ended with %d, want %d", line, status, statusUnavailable)
 	}
 }
 

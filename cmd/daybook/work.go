@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -182,7 +183,8 @@ type workshop struct {
 	book    worker.Book
 	environ []string // tells commands where the book is
 	watch   func(ctx context.Context)
-	watched func(c *worker.Config) // has the loops' passes counted; nil where there are none
+	gone    func(ctx context.Context) error // see database
+	watched func(c *worker.Config)          // has the loops' passes counted; nil where there are none
 	listen  func(ctx context.Context, address string, w *worker.Worker) (*healthServer, error)
 }
 
@@ -191,12 +193,16 @@ func (a *app) workshopAt(db database, book *daybook.Book, f workFlags) (workshop
 	m := newMetrics(book, nil, f.metricsQueues)
 	return workshop{book: book, environ: append(where, environment["server"]+"="),
 		watch:   func(ctx context.Context) { watch(ctx, db, book) },
+		gone:    db.gone,
 		watched: func(c *worker.Config) { c.Reconcile.Passed = m.passes.passed },
 		listen: func(ctx context.Context, address string, w *worker.Worker) (*healthServer, error) {
 			m.w = w
 			return listen(ctx, address, db, m)
 		}}, err
 }
+
+// never is a server's book, which is for the server to look after.
+func never(context.Context) error { return nil }
 
 // workForServer runs the worker against a server, which tells of jobs to take.
 func (a *app) workForServer(ctx context.Context, f workFlags, config worker.Config) error {
@@ -209,7 +215,7 @@ func (a *app) workForServer(ctx context.Context, f workFlags, config worker.Conf
 		if _, _, err := server.Listen(ctx, config.Queues, 0); err != nil && daybook.CodeOf(err) != daybook.CodeInvalid {
 			return err
 		}
-		return a.work(ctx, workshop{book: server, watch: func(context.Context) {}, environ: []string{
+		return a.work(ctx, workshop{book: server, watch: func(context.Context) {}, gone: never, environ: []string{
 			environment["db"] + "=", environment["server"] + "=" + server.Server(),
 			environment["token"] + "=" + a.flags.token}}, f, config)
 	})
@@ -237,7 +243,16 @@ func (a *app) work(ctx context.Context, at workshop, f workFlags, config worker.
 	defer stop()
 	defer onSignals(ctx, w, stop, f.grace, at.book.Log())()
 	watching.Go(func() { at.watch(ctx) })
-	if err := w.Run(ctx); err != nil || !a.json() {
+	var gone error
+	watching.Go(func() {
+		if gone = at.gone(ctx); gone != nil {
+			stop()
+		}
+	})
+	err := w.Run(ctx)
+	stop()
+	watching.Wait()
+	if err := cmp.Or(gone, err); err != nil || !a.json() {
 		return err
 	}
 	return daybook.EncodeJSON(a.stdout, w.Stats())

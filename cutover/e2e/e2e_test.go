@@ -7,14 +7,17 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/cutover"
+	"github.com/daybookdev/daybook/internal/pgtest"
 	"github.com/daybookdev/daybook/internal/procs"
-	"github.com/daybookdev/daybook/store/sqlite"
 )
 
 func TestMain(m *testing.M) {
@@ -25,14 +28,31 @@ func TestMain(m *testing.M) {
 		fmt.Println("old systems are not asked for; DAYBOOK_TEST_OLD=1 runs these tests")
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(pgtest.Around(m).Run())
 }
+
+// size is how many jobs a move has in all, and how often its mover is killed:
+// make test-cutover asks for 1,500.
+func size() (jobs, kills int) {
+	jobs, err := strconv.Atoi(os.Getenv("DAYBOOK_CUTOVER_JOBS"))
+	if err != nil || jobs < 150 {
+		jobs = 150
+	}
+	if kills = 9; jobs >= 1000 {
+		kills = 30
+	}
+	return jobs, kills
+}
+
+// whole is the long form, in which nobody lets time go by at once.
+func whole() bool { jobs, _ := size(); return jobs >= 1000 }
 
 // moverOrder is what a mover's process is told.
 type moverOrder struct {
 	System, URL, DB string
 	Verb            string
-	Die             int // at this step, counted from 1; 0 lives
+	Die             int    // at this step, counted from 1; 0 lives
+	Gaps            string // the file to which the name of the gap goes that it dies in
 }
 
 // mover is a process that carries the cutover on and dies in a gap.
@@ -45,18 +65,18 @@ func mover() {
 	sys := list[slices.IndexFunc(list, func(s system) bool { return s.name == o.System })]
 	old, err := sys.open(o.URL)
 	fail(err)
-	book, err := sqlite.Open(ctx, o.DB, sqlite.Options{})
+	book, err := openBook(ctx, o.DB)
 	fail(err)
 	step := 0
-	e := cutover.New(book, old, "mail", cutover.Options{Batch: 7, Sample: time.Second, Step: func(string) {
-		if step++; step == o.Die {
-			self, err := os.FindProcess(os.Getpid())
-			fail(err)
-			self.Kill()
-			select {} // until it takes hold
-		}
-	}})
+	e := cutover.New(book, old, "mail", cutover.Options{Batch: 7, Sample: time.Second, Mapping: sys.mapping,
+		Step: func(gap string) {
+			if step++; step == o.Die {
+				die(o.Gaps, gap)
+			}
+		}})
 	switch o.Verb {
+	case "gate":
+		_, err = e.Gate(ctx, patience)
 	case "move":
 		_, err = e.Move(ctx)
 	case "rollback":
@@ -66,6 +86,18 @@ func mover() {
 	}
 	fail(err)
 	os.Exit(0)
+}
+
+// die writes where, and kills this process with -9.
+func die(file, gap string) {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	fail(err)
+	_, err = fmt.Fprintln(f, gap)
+	fail(err)
+	self, err := os.FindProcess(os.Getpid())
+	fail(err)
+	self.Kill()
+	select {} // until it takes hold
 }
 
 func fail(err error) {
@@ -95,7 +127,8 @@ func (w *world) carry(verb string, kills, most int) {
 // carryTo runs a mover that dies at a step, and reports whether it did; 0 lives.
 func (w *world) carryTo(verb string, step int) (died bool) {
 	w.Helper()
-	doc, err := json.Marshal(moverOrder{System: w.sys.name, URL: w.url, DB: w.db, Verb: verb, Die: step})
+	doc, err := json.Marshal(moverOrder{System: w.sys.name, URL: w.url, DB: w.db, Verb: verb, Die: step,
+		Gaps: w.gapFile()})
 	w.ok(err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "DAYBOOK_CUTOVER_MOVER="+string(doc))
@@ -107,78 +140,147 @@ func (w *world) carryTo(verb string, step int) (died bool) {
 	return died
 }
 
+func (w *world) gapFile() string { return filepath.Join(w.dir, "gaps") }
+
+// diedIn holds that a mover was killed in each of these gaps at least once.
+func (w *world) diedIn(gaps ...string) {
+	w.Helper()
+	text, err := os.ReadFile(w.gapFile())
+	w.ok(err)
+	died := map[string]int{}
+	for gap := range strings.FieldsSeq(string(text)) {
+		died[gap]++
+	}
+	w.Logf("movers died in: %v", died)
+	for _, gap := range gaps {
+		if died[gap] == 0 {
+			w.Errorf("no mover was killed in the gap %s", gap)
+		}
+	}
+}
+
 func eachSystem(t *testing.T, test func(w *world)) {
 	dir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, sys := range systems(dir) {
-		t.Run(sys.name, func(t *testing.T) { test(newWorld(t, sys)) })
+		t.Run(sys.name, func(t *testing.T) {
+			t.Parallel() // they wait more than they work
+			test(newWorld(t, sys, false))
+		})
 	}
 }
 
-// orders are the 1,500 jobs in all states.
-func orders() (list []order) {
-	for n := range 1300 {
-		list = append(list, order{n, "ok", 0})
+// orders are n jobs in all states: every tenth is for later, and the last
+// thirtieth fails.
+func orders(n int) (list, failing []order) {
+	for k := range n - n/30 {
+		o := order{k, "ok", 0}
+		if k%10 == 9 {
+			o.seconds = 3600 + k
+		}
+		list = append(list, o)
 	}
-	for n := range 150 {
-		list = append(list, order{1300 + n, "ok", 3600 + n})
+	for k := range n / 30 {
+		failing = append(failing, order{n - n/30 + k, "fail", 0})
 	}
-	for n := range 50 {
-		list = append(list, order{1450 + n, "fail", 0})
-	}
-	return list
+	return list, failing
 }
 
-func (w *world) plan(e *cutover.Engine) {
+func (w *world) plan(e *cutover.Engine, watch time.Duration) {
 	w.Helper()
 	_, err := e.MakePlan(w.Context(), "mail", cutover.Plan{Intake: cutover.IntakeDeploy, Owners: cutover.OwnersAsk,
 		Wait: cutover.Seconds(patience), NoRollback: true})
 	w.ok(err)
-	_, err = e.Shadow(w.Context(), 2*time.Second)
+	_, err = e.Shadow(w.Context(), watch)
 	w.ok(err)
 }
 
-// TestMove: 1,500 jobs in all states, real workers, a mover that is killed thirty
-// times, a worker that is killed in the middle of a job, and late arrivals: each
-// job ran in one system, or a person is asked about it.
-func TestMove(t *testing.T) {
-	eachSystem(t, func(w *world) {
-		w.produce(slices.Concat(orders()[1450:], []order{{9000, "slow", 0}}, orders()[:1450])...)
-		doomed := w.startWorker()
-		w.soon("a slow job runs", func() bool { return w.inOld("start")["9000"] == 1 })
-		others := w.startWorker()
-		e := w.engine(cutover.Options{})
-		w.plan(e)
-		w.soon("some are done", func() bool { return len(w.inOld("done")) > 100 })
-		proof, err := e.Gate(w.Context(), patience)
-		w.ok(err)
-		w.Logf("gate: %s; %d taken meanwhile", proof.How, proof.Leaks)
-		w.carry("move", 30, 8)
-		doomed.kill()
-		others.stop()
-		settled, err := e.Settle(w.Context())
-		w.ok(err)
-		w.Logf("settled: %+v", settled)
-		_, err = e.Run(w.Context())
-		w.ok(err)
-		w.produce(order{9100, "ok", 0}) // a producer that never learned of it
-		swept, err := e.Watch(w.Context(), 0)
-		w.ok(err)
-		if swept.Taken != 1 {
-			w.Errorf("late arrivals: %+v", swept)
-		}
-		w.work()
-		b, err := e.Reconcile(w.Context())
-		w.ok(err)
-		w.Logf("balance: %+v", b)
-		if !b.Balanced {
-			w.Errorf("it doesn't balance: %+v", b.Wrong)
-		}
-		w.accounted(append(orders(), order{9100, "ok", 0}))
-		w.healthy()
-	})
+// TestMove: jobs in all states, 1,500 in the long form, real workers, a mover that
+// is killed in every gap and thirty times in all, a worker that is killed in the
+// middle of a job, workers that stop and start, and late arrivals: each job ran in
+// one system, or a person is asked about it.
+func TestMove(t *testing.T) { eachSystem(t, move) }
+
+// TestMovePostgres is TestMove with the book on PostgreSQL.
+func TestMovePostgres(t *testing.T) {
+	if !pgtest.Wanted() {
+		t.Log("DAYBOOK_TEST_POSTGRES=1 runs this")
+		return
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := systems(dir)
+	if !whole() {
+		list = list[:1]
+	}
+	for _, sys := range list {
+		t.Run(sys.name, func(t *testing.T) {
+			t.Parallel()
+			move(newWorld(t, sys, true))
+		})
+	}
+}
+
+func move(w *world) {
+	jobs, kills := size()
+	list, failing := orders(jobs)
+	w.produce(slices.Concat(failing, []order{{9000, "slow", 0}}, list)...)
+	e := w.engine(cutover.Options{})
+	w.plan(e, 0)
+	doomed := w.startWorker()
+	w.soon("a slow job runs", func() bool { return w.inOld("start")["9000"] == 1 })
+	w.startWorker().stop() // workers come and go
+	others := w.startWorker()
+	_, err := e.Shadow(w.Context(), time.Second)
+	w.ok(err)
+	w.soon("some are done", func() bool { return len(w.inOld("done")) > jobs/15 })
+	if !w.carryTo("gate", 1) {
+		w.Error("the mover that closes the gate lived on")
+	}
+	proof, err := e.Gate(w.Context(), patience)
+	w.ok(err)
+	w.Logf("gate: %s; %d taken meanwhile", proof.How, proof.Leaks)
+	for step := range 3 {
+		w.carryTo("move", step+1) // each gap of the move once
+	}
+	w.carry("move", kills, 8)
+	doomed.kill()
+	others.stop()
+	w.age()
+	settled, err := e.Settle(w.Context())
+	w.ok(err)
+	w.Logf("settled: %+v", settled)
+	_, err = e.Run(w.Context())
+	w.ok(err)
+	w.produce(order{9100, "ok", 0}) // a producer that never learned of it
+	swept, err := e.Watch(w.Context(), 0)
+	w.ok(err)
+	if swept.Taken != 1 {
+		w.Errorf("late arrivals: %+v", swept)
+	}
+	w.work()
+	b, err := e.Reconcile(w.Context())
+	w.ok(err)
+	w.Logf("balance: %+v", b)
+	if !b.Balanced || b.Seen+b.Arrived != int64(jobs+2) {
+		w.Errorf("it doesn't balance: %+v", b)
+	}
+	w.accounted(slices.Concat(list, failing, []order{{9100, "ok", 0}}))
+	w.diedIn(cutover.GapClosed, cutover.GapTaken, cutover.GapImported, cutover.GapDropped)
+	w.healthy()
+}
+
+// age lets the time go by after which an old owner is lost, but in the long form,
+// which waits for it.
+func (w *world) age() {
+	w.Helper()
+	if w.sys.age != nil && !whole() {
+		w.ok(w.sys.age(w.Context(), w.redis))
+	}
 }
 
 // accounted holds the run logs of both sides against each other and the book.

@@ -36,7 +36,7 @@ func TestRollback(t *testing.T) {
 		list = append(list, order{900, "ok", 3600})
 		w.produce(list...)
 		e := w.engine(cutover.Options{})
-		w.plan(e)
+		w.plan(e, 0)
 		_, err := e.Gate(w.Context(), patience)
 		w.ok(err)
 		before := w.raw()
@@ -46,7 +46,10 @@ func TestRollback(t *testing.T) {
 		if b := cutover.BalanceOf(moved); b.Moved == 0 || b.Moved >= 201 {
 			w.Errorf("it wasn't in the middle: %+v", b)
 		}
+		w.carryTo("rollback", 1)
+		w.carryTo("rollback", 2)
 		w.carry("rollback", 10, 6)
+		w.diedIn(cutover.GapMarked, cutover.GapReturned)
 		if after := w.raw(); strings.Join(after, "\n") != strings.Join(before, "\n") {
 			w.Errorf("the old store isn't as it was: %d jobs, before %d", len(after), len(before))
 		}
@@ -59,7 +62,7 @@ func TestRollback(t *testing.T) {
 		if len(w.here) > 0 {
 			w.Errorf("the book ran %v", w.here)
 		}
-		w.startWorker("-c", "1")
+		w.startWorker(w.sys.alone...)
 		w.soon("all are done by the old system", func() bool { return len(w.doneInOrder()) >= 200 })
 		for n, number := range w.doneInOrder() {
 			if number != fmt.Sprint(n) {
@@ -79,52 +82,4 @@ func (w *world) raw() (list []string) {
 	})
 	w.ok(err)
 	return list
-}
-
-// TestKnownAgain: a message that comes twice, an id that is used again for other
-// work, and a job that nobody knows: recognised, counted, one run each.
-func TestKnownAgain(t *testing.T) {
-	eachSystem(t, func(w *world) {
-		w.produce(order{1, "ok", 0}, order{2, "ok", 0})
-		e := w.engine(cutover.Options{})
-		w.plan(e)
-		var first []daybook.OldJob
-		_, err := w.old.Scan(w.Context(), 0, func(o daybook.OldJob) error { first = append(first, o); return nil })
-		w.ok(err)
-		_, err = e.Gate(w.Context(), patience)
-		w.ok(err)
-		_, err = e.Move(w.Context())
-		w.ok(err)
-		_, err = e.Settle(w.Context())
-		w.ok(err)
-		_, err = e.Run(w.Context())
-		w.ok(err)
-		items, err := w.book.Items(w.Context(), daybook.ItemFilter{Cutover: "mail", Whole: true, Limit: 10})
-		w.ok(err)
-		for _, i := range items.Items { // the same messages once more, byte for byte
-			back, err := w.old.Return(w.Context(), *i.Old)
-			w.ok(err)
-			if !back {
-				w.Errorf("%s can't be put there again", i.ID)
-			}
-		}
-		w.produce(order{3, "ok", 0})
-		swept, err := e.Watch(w.Context(), 0)
-		w.ok(err)
-		if swept.Taken != 1 || swept.Known != 2 {
-			w.Errorf("swept %+v", swept)
-		}
-		w.work()
-		for _, number := range []string{"1", "2", "3"} {
-			if w.here[number] != 1 {
-				w.Errorf("job %s ran %d times", number, w.here[number])
-			}
-		}
-		b, err := e.Reconcile(w.Context())
-		w.ok(err)
-		if !b.Balanced || b.Again != 2 || b.Arrived != 1 || b.Seen != int64(len(first)) {
-			w.Errorf("balance %+v", b)
-		}
-		w.healthy()
-	})
 }

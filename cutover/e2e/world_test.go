@@ -14,11 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/check"
 	"github.com/daybookdev/daybook/cutover"
 	"github.com/daybookdev/daybook/internal/brokertest"
+	"github.com/daybookdev/daybook/internal/pgtest"
 	"github.com/daybookdev/daybook/internal/procs"
+	"github.com/daybookdev/daybook/store/postgres"
 	"github.com/daybookdev/daybook/store/sqlite"
 	"github.com/daybookdev/daybook/worker"
 )
@@ -36,18 +40,26 @@ type world struct {
 	book *daybook.Book
 	old  cutover.Old
 
-	mu   sync.Mutex
-	here map[string]int // how often each number was done by the book's worker
+	redis *redis.Client
+	mu    sync.Mutex
+	here  map[string]int // how often each number was done by the book's worker
 }
 
-func newWorld(t *testing.T, sys system) *world {
+// newWorld has its book in a file, or on PostgreSQL.
+func newWorld(t *testing.T, sys system, onPostgres bool) *world {
 	t.Helper()
 	sys.need(t)
-	redis := brokertest.StartRedis(t)
-	w := &world{T: t, sys: sys, url: redis.URL() + "/0", dir: t.TempDir(), here: map[string]int{}}
-	w.db = filepath.Join(w.dir, "book.db")
+	server := brokertest.StartRedis(t)
+	w := &world{T: t, sys: sys, url: server.URL() + "/0", dir: t.TempDir(), here: map[string]int{}}
+	w.redis = redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(server.URL(), "redis://")})
+	t.Cleanup(func() { w.redis.Close() })
+	if w.db = filepath.Join(w.dir, "book.db"); onPostgres {
+		w.db = pgtest.Database(t)
+		_, err := postgres.Up(t.Context(), w.db, postgres.Options{}, nil)
+		w.ok(err)
+	}
 	var err error
-	if w.book, err = sqlite.Open(t.Context(), w.db, sqlite.Options{}); err != nil {
+	if w.book, err = openBook(t.Context(), w.db); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.book.Close() })
@@ -58,6 +70,13 @@ func newWorld(t *testing.T, sys system) *world {
 	return w
 }
 
+func openBook(ctx context.Context, db string) (*daybook.Book, error) {
+	if strings.HasPrefix(db, "postgres") {
+		return postgres.Open(ctx, db, postgres.Options{})
+	}
+	return sqlite.Open(ctx, db, sqlite.Options{})
+}
+
 func (w *world) ok(err error) {
 	w.Helper()
 	if err != nil {
@@ -65,18 +84,27 @@ func (w *world) ok(err error) {
 	}
 }
 
+// work is how many seconds an old worker needs for a job: so many that those of a
+// short form aren't done before the gate closes.
+func work() string {
+	if whole() {
+		return "0.04"
+	}
+	return "0.25"
+}
+
 func (w *world) runs() string { return filepath.Join(w.dir, "runs") }
 
 func (w *world) command(words []string) *exec.Cmd {
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = append(os.Environ(), "OLD_URL="+w.url, "RUNS="+w.runs())
+	cmd.Env = append(append(os.Environ(), "OLD_URL="+w.url, "RUNS="+w.runs(), "WORK="+work()), w.sys.env...)
 	cmd.Dir = w.dir
 	cmd.SysProcAttr = procs.Attributes()
 	return cmd
 }
 
-// order is one job that is produced: its number, how it goes (ok, fail, slow),
-// and in how many seconds.
+// order is one job that is produced: its number, how it goes (ok, fail, slow; late
+// waits until it is let go; id=X is ok and has that id), and in how many seconds.
 type order struct {
 	number  int
 	how     string
@@ -85,6 +113,12 @@ type order struct {
 
 func (w *world) produce(orders ...order) {
 	w.Helper()
+	w.ok(w.tryProduce(orders...))
+}
+
+// tryProduce answers what the producer says when it fails.
+func (w *world) tryProduce(orders ...order) error {
+	w.Helper()
 	var in bytes.Buffer
 	for _, o := range orders {
 		fmt.Fprintf(&in, "[%d,%q,%d]\n", o.number, o.how, o.seconds)
@@ -92,8 +126,9 @@ func (w *world) produce(orders ...order) {
 	cmd := w.command(w.sys.produce)
 	cmd.Stdin = &in
 	if out, err := cmd.CombinedOutput(); err != nil {
-		w.Fatalf("producing: %v\n%s", err, tail(out))
+		return fmt.Errorf("producing: %w\n%s", err, tail(out))
 	}
+	return nil
 }
 
 func tail(out []byte) []byte { return out[max(0, len(out)-2000):] }
@@ -188,6 +223,7 @@ func (w *world) engine(o cutover.Options) *cutover.Engine {
 	if o.Sample == 0 {
 		o.Sample = time.Second
 	}
+	o.Mapping = w.sys.mapping
 	o.By = daybook.By{Actor: "test", Reason: "a test"}
 	return cutover.New(w.book, w.old, "mail", o)
 }

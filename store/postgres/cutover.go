@@ -121,6 +121,9 @@ func (v *view) Items(_ context.Context, f daybook.ItemFilter) (page daybook.Page
 	}
 	var p params
 	where := []string{"cutover = " + p.add(f.Cutover) + "::text"}
+	if f.ID != "" {
+		where = append(where, "id = "+p.add(f.ID)+"::text")
+	}
 	if f.Term != "" {
 		where = append(where, "term = "+p.add(string(f.Term))+"::text")
 	}

@@ -122,6 +122,9 @@ func (v *view) Items(_ context.Context, f daybook.ItemFilter) (page daybook.Page
 	}
 	where, args := []string{"cutover = ?"}, []driver.Value{f.Cutover}
 	add := func(sql string, value driver.Value) { where, args = append(where, sql), append(args, value) }
+	if f.ID != "" {
+		add("id = ?", f.ID)
+	}
 	if f.Term != "" {
 		add("term = ?", string(f.Term))
 	}

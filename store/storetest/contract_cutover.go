@@ -147,6 +147,7 @@ func itemsList(w *world) {
 		}
 	}
 	same(w, "all, two a page", list(daybook.ItemFilter{Limit: 2}), "012345")
+	same(w, "of one id", list(daybook.ItemFilter{ID: "id 3"}), "3")
 	same(w, "of one term", list(daybook.ItemFilter{Term: daybook.Terms[1], Limit: 1}), "135")
 	same(w, "seen before", list(daybook.ItemFilter{SeenBefore: 3, Whole: true}), "01")
 	same(w, "last", list(daybook.ItemFilter{Last: daybook.OldDone}), "")
@@ -196,6 +197,7 @@ func importsOnce(w *world) {
 	other, err := w.book.ImportOld(w.ctx, "c", []daybook.Arriving{arriving("1", "something else", nil)})
 	w.ok(err)
 	same(w, "another body is asked about", other[0].Item.Asked, true)
+	same(w, "and has arrived", other[0].Item.Arrived, true)
 	j := w.stands(other[0].Item.Job, daybook.Waiting)
 	same(w, "held", j.HeldBy, "cutover:c:asked")
 	same(w, "moved in", w.counts().Counts.MovedIn, int64(4))

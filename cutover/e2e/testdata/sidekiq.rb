@@ -16,7 +16,8 @@ class MailJob
 
   def perform(number, how)
     say('start', number)
-    sleep(how == 'slow' ? 60 : 0.01)
+    sleep(how == 'slow' ? 600 : ENV.fetch('WORK').to_f)
+    sleep(0.1) until how != 'late' || File.exist?("#{ENV.fetch('RUNS')}.go")
     raise 'boom' if how == 'fail'
 
     say('done', number)
@@ -26,7 +27,9 @@ end
 if $PROGRAM_NAME == __FILE__
   $stdin.each_line do |line|
     number, how, seconds = JSON.parse(line)
-    if seconds.positive?
+    if how.start_with?('id=')
+      Sidekiq::Client.push('class' => MailJob, 'args' => [number, how], 'jid' => how.delete_prefix('id='))
+    elsif seconds.positive?
       MailJob.perform_in(seconds, number, how)
     else
       MailJob.perform_async(number, how)

@@ -37,6 +37,9 @@ func takeOrders() error {
 			return err
 		}
 		options := []asynq.Option{asynq.Queue(queue), asynq.MaxRetry(5)}
+		if id, ok := strings.CutPrefix(order[1].(string), "id="); ok {
+			options = append(options, asynq.TaskID(id))
+		}
 		if seconds := order[2].(float64); seconds > 0 {
 			options = append(options, asynq.ProcessIn(time.Duration(seconds)*time.Second))
 		}
@@ -54,6 +57,10 @@ func serveOrders(args []string) error {
 		return err
 	}
 	log, err := os.OpenFile(os.Getenv("RUNS"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	pace, err := time.ParseDuration(os.Getenv("WORK") + "s")
 	if err != nil {
 		return err
 	}
@@ -75,11 +82,20 @@ func serveOrders(args []string) error {
 		case "fail":
 			return errors.New("boom")
 		case "slow":
-			time.Sleep(time.Minute)
+			time.Sleep(10 * time.Minute)
+		case "late":
+			for !exists(os.Getenv("RUNS") + ".go") {
+				time.Sleep(100 * time.Millisecond)
+			}
 		}
-		time.Sleep(10 * time.Millisecond)
-		_, err := fmt.Fprintf(log, "done %s\n", number)
+		time.Sleep(pace)
+		_, err = fmt.Fprintf(log, "done %s\n", number)
 		return err
 	})
 	return server.Run(mux)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
