@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
+	neturl "net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -176,6 +178,12 @@ func TestServeSensitive(t *testing.T) {
 			}
 		}
 	}
+	for name, token := range tokens { // the console by the same rule
+		if _, text := consolePage(t, url, token, "/job/"+id(2)); strings.Contains(text, "c4n4ry") != (name == "seer") ||
+			!strings.Contains(text, "medical") {
+			t.Errorf("the console to the %s: got %s", name, text)
+		}
+	}
 	if j := c.job(2); string(j.Args) != `"c4n4ry"` {
 		t.Errorf("got %s, want all for who has the database", j.Args)
 	}
@@ -244,4 +252,31 @@ func TestServeAnswersOptions(t *testing.T) {
 	if err != nil || errRead != nil || !strings.Contains(string(all), "Content-Security-Policy:") {
 		t.Errorf("got %q, %v, %v, want a Content-Security-Policy", all, err, errRead)
 	}
+}
+
+// consolePage logs in to the console with a token and loads a page.
+func consolePage(t *testing.T, url, token, path string) (status int, text string) {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	person := &http.Client{Jar: jar}
+	read := func(answer *http.Response, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		all, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status = answer.StatusCode
+		return string(all)
+	}
+	_, rest, _ := strings.Cut(read(person.Get(url+"/login")), `name="form" value="`)
+	key, _, _ := strings.Cut(rest, `"`)
+	text = read(person.PostForm(url+"/login", neturl.Values{"form": {key}, "token": {token}, "to": {path}}))
+	return status, text
 }

@@ -32,7 +32,7 @@ END $$;
 -- delays not before now plus this.
 CREATE OR REPLACE FUNCTION daybook.insert_jobs(now_at bigint, queues text[], which int[], ids uuid[], kinds text[],
     args text[], ranks int[], run_ats bigint[], delays bigint[], expires bigint[], max_failures int[],
-    aside boolean[], timeouts bigint[], keys text[]) RETURNS void LANGUAGE plpgsql
+    aside boolean[], timeouts bigint[], keys text[], traces text[]) RETURNS void LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
     SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
@@ -44,12 +44,13 @@ BEGIN
     now_at := coalesce(now_at, daybook.clock());
     WITH j AS (
         INSERT INTO daybook.job AS j (enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures,
-            set_aside_lost, timeout, key)
+            set_aside_lost, timeout, key, trace)
         SELECT now_at, u.id, lanes[coalesce(u.which, 1)], coalesce(u.rank, -1), u.kind, u.args,
             nullif(greatest(now_at, u.run_at, least(now_at + coalesce(u.delay, 0), latest)), now_at), u.expires_at,
-            u.max_failures, CASE WHEN u.aside THEN true END, u.timeout, u.key
-        FROM unnest(ids, which, kinds, args, ranks, run_ats, delays, expires, max_failures, aside, timeouts, keys)
-            u(id, which, kind, args, rank, run_at, delay, expires_at, max_failures, aside, timeout, key)
+            u.max_failures, CASE WHEN u.aside THEN true END, u.timeout, u.key, u.trace
+        FROM unnest(ids, which, kinds, args, ranks, run_ats, delays, expires, max_failures, aside, timeouts, keys,
+            traces)
+            u(id, which, kind, args, rank, run_at, delay, expires_at, max_failures, aside, timeout, key, trace)
         RETURNING j.seq, j.queue, j.rank, coalesce(j.run_at, j.enqueued_at) AS run_at, j.kind, j.expires_at),
     r AS (INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, expires_at)
         SELECT j.run_at, j.seq, j.queue, j.rank, j.kind, j.expires_at FROM j)
@@ -59,8 +60,8 @@ END $$;
 
 -- What insert_jobs does, for one job, at two thirds of the cost.
 CREATE OR REPLACE FUNCTION daybook.insert_one(now_at bigint, queue text, id uuid, kind text, args text, rank int,
-    run_at bigint, delay bigint, expires_at bigint, max_failures int, aside boolean, timeout bigint, key text)
-    RETURNS void LANGUAGE plpgsql
+    run_at bigint, delay bigint, expires_at bigint, max_failures int, aside boolean, timeout bigint, key text,
+    trace text) RETURNS void LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_variable
@@ -72,9 +73,9 @@ BEGIN
     FOR try IN 1..2 LOOP
         WITH j AS (
             INSERT INTO daybook.job AS j (enqueued_at, id, queue, rank, kind, args, run_at, expires_at, max_failures,
-                set_aside_lost, timeout, key)
+                set_aside_lost, timeout, key, trace)
             SELECT now_at, id, q.n, coalesce(rank, -1), kind, args, nullif(run_at, now_at), expires_at, max_failures,
-                CASE WHEN aside THEN true END, timeout, key FROM daybook.queue q WHERE q.name = queue
+                CASE WHEN aside THEN true END, timeout, key, trace FROM daybook.queue q WHERE q.name = queue
             RETURNING j.seq, j.queue),
         r AS (INSERT INTO daybook.ready (run_at, seq, lane, rank, kind, expires_at)
             SELECT run_at, j.seq, j.queue, coalesce(rank, -1), kind, expires_at FROM j)
@@ -305,7 +306,7 @@ CREATE OR REPLACE FUNCTION daybook.claim_jobs(session uuid, call uuid, incarnati
     RETURNS TABLE (seq bigint, id uuid, queue int, rank smallint, kind text, args text, generation bigint,
         enqueued_at bigint, run_at bigint, expires_at bigint, max_failures int, set_aside_lost boolean,
         timeout bigint, key text, failures int, crashes int, first_claimed_at bigint, origin text, effects text,
-        header text) LANGUAGE plpgsql
+        header text, trace text) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
     SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
@@ -415,7 +416,7 @@ BEGIN
     RETURN QUERY
     WITH x AS MATERIALIZED (
         SELECT j.seq, j.id, j.queue, j.rank, j.kind, j.args, j.enqueued_at, j.run_at, j.expires_at, j.max_failures,
-            j.set_aside_lost, j.timeout, j.key, j.failures, j.crashes, j.first_claimed_at, j.origin,
+            j.set_aside_lost, j.timeout, j.key, j.failures, j.crashes, j.first_claimed_at, j.origin, j.trace,
             greatest(coalesce(j.generation, 0) + 1, incarnation << 32) AS next, j.seq = ANY (ledgers) AS ledger
         FROM daybook.job j WHERE j.seq = ANY (seqs)),
     c AS (INSERT INTO daybook.call AS c (id, session, at) SELECT call, s.n, now_at WHERE call IS NOT NULL
@@ -429,7 +430,7 @@ BEGIN
     SELECT x.seq, x.id, x.queue, x.rank, x.kind, x.args, x.next, x.enqueued_at, x.run_at, x.expires_at, x.max_failures,
         x.set_aside_lost, x.timeout, x.key, x.failures, x.crashes, x.first_claimed_at, x.origin,
         CASE WHEN x.ledger THEN (SELECT string_agg(e.name || ' ' || e.state, ',' ORDER BY e.name COLLATE "C")
-            FROM daybook.effect e WHERE e.seq = x.seq) END, NULL::text
+            FROM daybook.effect e WHERE e.seq = x.seq) END, NULL::text, x.trace
     FROM x;
 END $$;
 
