@@ -120,11 +120,12 @@ func js[T any](b *tab, expression string) T {
 	return v
 }
 
-// has reports whether an element that a selector finds says a text.
+// has reports whether an element that a selector finds says a text. A page that
+// goes away while it is asked says nothing.
 func (b *tab) has(css, text string) bool {
-	return js[bool](b, fmt.Sprintf(`[...document.querySelectorAll(%q)]
-		.some(e => e.innerText.replace(/\s+/g, " ").includes(%q))`,
-		css, text))
+	says, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](fmt.Sprintf(`[...document.querySelectorAll(%q)]
+		.some(e => e.innerText.replace(/\s+/g, " ").includes(%q))`, css, text)))
+	return err == nil && says
 }
 
 // sees waits until it has.
@@ -132,7 +133,7 @@ func (b *tab) sees(css, text string) {
 	b.Helper()
 	defer func() {
 		if b.Failed() {
-			b.Log(js[string](b, "location.href + '\\n' + document.body.innerText"))
+			b.Log(js[string](b, "location.href + '\\n' + (document.body ? document.body.innerText : 'no page')"))
 		}
 	}()
 	b.until(func() bool { return b.has(css, text) })
