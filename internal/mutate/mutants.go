@@ -40,7 +40,7 @@ var mutants = []mutant{
 		"if false {\n\t\treturn Fail(CodeEffectOpen, \"job %s: effect %s is open; settle it first\"", rules, ""},
 	{"revive-happened", "no revive of work that happened, unless told to", "person.go", "if j.Happened {", "if false {",
 		store, "TestStore/contract/Review"},
-	{"prune-effect", "retention spares open effects", "person.go", `&& j.OpenEffect == "" `, "", rules, ""},
+	{"prune-effect", "retention spares open effects", "person.go", `Final() && j.OpenEffect == "" `, "Final() ", rules, ""},
 	{"session-ended", "an ended session never renews", "session.go",
 		"if !s.Live() {\n\t\treturn s, Fail", "if false {\n\t\treturn s, Fail", rules, ""},
 	{"session-mark", "an unsure pass only marks", "session.go",
