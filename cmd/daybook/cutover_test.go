@@ -115,7 +115,8 @@ func TestCutoverExamples(t *testing.T) {
 	for n := range 5 {
 		q.put("queue:mail", fmt.Sprintf("%024x", n), time.Time{})
 	}
-	for _, verb := range strings.Fields("plan inventory shadow gate move settle run watch reconcile retire status rollback") {
+	for _, verb := range strings.Fields("plan inventory shadow gate move settle run watch reconcile " +
+		"retire status rollback") {
 		for _, command := range commands() {
 			if command.CommandPath() != "daybook cutover "+verb {
 				continue

@@ -28,7 +28,8 @@ var cutoverMutants = []mutant{
 		"case other.Queue == c.Queue && !other.Phase.Over():", "case false:", store,
 		"TestStore/contract/A_cutover_closes"},
 	{"cutover-return", "what ran here stays here", "cutover_book.go",
-		"if jobs[k].ID.IsZero() || err != nil {", "if jobs[k].ID.IsZero() || err != nil && false {", store, "TestStore/contract/ReturnOld"},
+		"if jobs[k].ID.IsZero() || err != nil {", "if jobs[k].ID.IsZero() || err != nil && false {",
+		store, "TestStore/contract/ReturnOld"},
 	{"cutover-owner", "a live owner isn't robbed", "cutover_item.go", "case OldOwned:\n\t\treturn FateWait",
 		"case OldOwned:\n\t\treturn FateLost", rules, "TestFate"},
 	oldSystem("proved", "the gate is proved before a job moves", "gate.go",
@@ -39,7 +40,8 @@ var cutoverMutants = []mutant{
 	oldSystem("drop", "a job is dropped there when it is here", "move.go",
 		"arrived, err := e.book.ImportOld(ctx, e.name, arriving)",
 		"e.old.Drop(ctx, held)\n\tarrived, err := e.book.ImportOld(ctx, e.name, arriving)", "TestCutoverTurnsBack"),
-	oldSystem("names", "what is there and in no list is named", "reconcile.go", "case !ok:", "case !ok && false:",
+	oldSystem("names", "nothing balances while something is in no list", "reconcile.go",
+		"b.Still == 0 && len(b.Wrong) == 0 &&", "b.Still == 0 &&",
 		"TestCutoverReconcileNames"),
 }
 
