@@ -45,6 +45,6 @@ drill-effects: ## every policy of effects in every gap, killed and stopped, 200 
 drill-matrix: ## ten drills of a minute and one of five on SQLite, on PostgreSQL with each bell, behind PgBouncer; hours
 	go run ./internal/drillmatrix $(if $(ON),-on $(ON)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(LONG),-long $(LONG))
 test-cutover: ## move 1,500 jobs out of each old system, real workers there, movers killed; needs their packages
-	DAYBOOK_TEST_OLD=1 DAYBOOK_TEST_POSTGRES=1 DAYBOOK_CUTOVER_JOBS=1500 go test -count=1 -v -timeout 2h -p 1 ./cutover/...
+	cutover/e2e/long.sh
 simulate: ## ten thousand schedules of faults in virtual time, from a seed on: make simulate SEED=1
 	DAYBOOK_SCHEDULES=10000 DAYBOOK_SEED=$(SEED) go test -count=1 -v -timeout 1h -run TestSimulation ./internal/simulate

@@ -22,7 +22,8 @@ import (
 	"github.com/daybookdev/daybook/store/postgres"
 )
 
-// oldQueue is a cli beside a Redis with a queue of Sidekiq's that nobody works on.
+// oldQueue is a cli beside a Redis with a queue of Sidekiq's that nobody works on; nil
+// where old systems aren't asked for.
 type oldQueue struct {
 	*cli
 	url   string
@@ -122,7 +123,8 @@ func TestCutoverExamples(t *testing.T) {
 				continue
 			}
 			for _, line := range examplesOf(command) {
-				line = strings.ReplaceAll(strings.ReplaceAll(line, "redis://localhost:6379/0", q.url), "--for 24h", "--for 0s")
+				line = strings.ReplaceAll(line, "redis://localhost:6379/0", q.url)
+				line = strings.ReplaceAll(line, "--for 24h", "--for 0s")
 				line = strings.ReplaceAll(line, "'", "")
 				line = strings.Replace(line, "--reason Redis goes away", "--reason away", 1)
 				line = strings.Replace(line, "--reason the new handler fails", "--reason fails", 1)
@@ -225,6 +227,9 @@ func (q *oldQueue) carryWith(intake string, verbs ...string) {
 // copy is recognised by its id, which is the request key here.
 func TestCutoverDouble(t *testing.T) {
 	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
 	q.put("queue:mail", "a1", time.Time{})
 	q.carryWith("double", "gate")
 	q.put("queue:mail", "b2", time.Time{})

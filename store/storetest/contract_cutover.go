@@ -70,6 +70,9 @@ func cutoverSaves(w *world) {
 
 func cutoverCloses(w *world) {
 	w.cutover(daybook.PhasePlan)
+	_, twice := w.book.PlanCutover(w.ctx, daybook.Cutover{Name: "d", System: "rq", Store: "x", OldQueue: "y", Queue: "q"},
+		someone)
+	w.refused(twice, daybook.CodeRefused)
 	w.enqueue(daybook.Request{Queue: "q"})
 	w.refused(w.book.Resume(w.ctx, "q", someone), daybook.CodeRefused)
 	claim := func() int { return len(w.claim(w.session("w"), 1)) }
