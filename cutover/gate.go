@@ -24,9 +24,11 @@ type GateProof struct {
 // closed: a canary at the taking end must lie untouched, and no job must come
 // into a worker's hands, for longer than a take that began before may last. What
 // leaks meanwhile begins the proof anew, and is told. It refuses while a question
-// of the plan is open, and gives up after most.
+// of the plan is open, and gives up after most. A gate that was proved and is
+// open again, by hand or since an old worker was started, is closed and proved
+// anew.
 func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error) {
-	c, err := e.in(ctx, "gate", daybook.PhaseShadow, daybook.PhaseGate)
+	c, err := e.in(ctx, "gate", daybook.PhaseShadow, daybook.PhaseGate, daybook.PhaseMove, daybook.PhaseSettle)
 	if err != nil {
 		return GateProof{}, err
 	}
@@ -35,7 +37,9 @@ func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error
 		return GateProof{}, err
 	}
 	if n.Gate != nil && n.Gate.Proved != 0 {
-		return *n.Gate, nil
+		if g, err := e.old.GateState(ctx); err != nil || g.Closed {
+			return *n.Gate, err
+		}
 	}
 	p, err := PlanOf(c)
 	if err != nil {
@@ -174,8 +178,8 @@ func (e *Engine) stillClosed(ctx context.Context, c daybook.Cutover) error {
 	}
 	g, err := e.old.GateState(ctx)
 	if err == nil && !g.Closed {
-		err = daybook.Fail(daybook.CodeRefused, "the old system's gate is open again: %s; close it with cutover gate-close, "+
-			"or by the system's own means", g.How)
+		err = daybook.Fail(daybook.CodeRefused, "the old system's gate is open again: %s; run cutover gate, which closes and "+
+			"proves it anew", g.How)
 	}
 	return err
 }
