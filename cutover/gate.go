@@ -178,8 +178,8 @@ func (e *Engine) stillClosed(ctx context.Context, c daybook.Cutover) error {
 	}
 	g, err := e.old.GateState(ctx)
 	if err == nil && !g.Closed {
-		err = daybook.Fail(daybook.CodeRefused, "the old system's gate is open again: %s; run cutover gate, which closes and "+
-			"proves it anew", g.How)
+		err = daybook.Fail(daybook.CodeRefused, "the old system's gate is open again: %s; run cutover gate, which closes "+
+			"and proves it anew", g.How)
 	}
 	return err
 }
