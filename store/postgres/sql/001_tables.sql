@@ -311,9 +311,9 @@ CREATE TABLE daybook.cutover_item (
     again      bigint NOT NULL,
     seen_at    bigint NOT NULL,
     doc        text NOT NULL,
-    old        text,
-    UNIQUE (cutover, id, occurrence)
+    old        text
 );
+CREATE UNIQUE INDEX cutover_item_once ON daybook.cutover_item (cutover, id, occurrence);
 CREATE INDEX cutover_item_place ON daybook.cutover_item (cutover, term, place);
 
 -- Rows of these come and go at the rate of the jobs: vacuum by count, without
