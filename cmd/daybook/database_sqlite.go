@@ -16,8 +16,10 @@ import (
 
 // sqliteDatabase is a file.
 type sqliteDatabase struct {
-	app  *app
-	path string
+	app    *app
+	path   string
+	opened os.FileInfo // the file that was there when the book was opened
+	noFile error       // why that isn't known
 }
 
 // cacheSmall is enough for a command that passes by, so that putting in
@@ -38,22 +40,24 @@ func (a *app) sqliteDatabase(path string) (database, error) {
 	case path == "":
 		return nil, usage("--db sqlite: wants a path behind it, like sqlite:daybook.db")
 	}
-	return sqliteDatabase{a, path}, nil
+	return &sqliteDatabase{app: a, path: path}, nil
 }
 
-func (d sqliteDatabase) open(ctx context.Context, o daybook.Options) (*daybook.Book, error) {
-	return sqlite.Open(ctx, d.path, sqlite.Options{Book: o, Now: d.app.now, Cache: cmp.Or(d.app.cache, cacheSmall)})
+func (d *sqliteDatabase) open(ctx context.Context, o daybook.Options) (*daybook.Book, error) {
+	book, err := sqlite.Open(ctx, d.path, sqlite.Options{Book: o, Now: d.app.now, Cache: cmp.Or(d.app.cache, cacheSmall)})
+	d.opened, d.noFile = os.Stat(d.path)
+	return book, err
 }
 
-func (d sqliteDatabase) environ() ([]string, error) {
+func (d *sqliteDatabase) environ() ([]string, error) {
 	path, err := filepath.Abs(d.path)
 	return []string{environment["db"] + "=sqlite:" + path}, err
 }
 
-func (d sqliteDatabase) up(ctx context.Context) (schemaState, error) { return d.status(ctx) }
+func (d *sqliteDatabase) up(ctx context.Context) (schemaState, error) { return d.status(ctx) }
 
 // status opens the book, which brings its tables up.
-func (d sqliteDatabase) status(ctx context.Context) (state schemaState, err error) {
+func (d *sqliteDatabase) status(ctx context.Context) (state schemaState, err error) {
 	err = d.app.onBook(ctx, func(ctx context.Context, book *daybook.Book) error {
 		state, err = d.state(ctx, book)
 		return err
@@ -61,14 +65,14 @@ func (d sqliteDatabase) status(ctx context.Context) (state schemaState, err erro
 	return state, err
 }
 
-func (d sqliteDatabase) script() (string, error) { return sqlite.Schema(), nil }
+func (d *sqliteDatabase) script() (string, error) { return sqlite.Schema(), nil }
 
-func (d sqliteDatabase) state(ctx context.Context, book *daybook.Book) (schemaState, error) {
+func (d *sqliteDatabase) state(ctx context.Context, book *daybook.Book) (schemaState, error) {
 	have, want, err := sqlite.SchemaVersion(ctx, book)
 	return schemaState{Version: have, Want: want, Current: have == want, serves: have == want}, err
 }
 
-func (d sqliteDatabase) doctor(ctx context.Context, book *daybook.Book) ([]finding, error) {
+func (d *sqliteDatabase) doctor(ctx context.Context, book *daybook.Book) ([]finding, error) {
 	found, err := sqlite.Doctor(ctx, book)
 	list := make([]finding, len(found))
 	for i, f := range found {
@@ -81,7 +85,7 @@ func (d sqliteDatabase) doctor(ctx context.Context, book *daybook.Book) ([]findi
 	return list, err
 }
 
-func (d sqliteDatabase) scratch(ctx context.Context) scratch {
+func (d *sqliteDatabase) scratch(ctx context.Context) scratch {
 	return scratch{
 		open: func() (*daybook.Book, error) {
 			return sqlite.Open(ctx, sqlite.Memory, sqlite.Options{Book: quietBook})
@@ -93,7 +97,7 @@ func (d sqliteDatabase) scratch(ctx context.Context) scratch {
 
 // drill makes a folder beside the book's file, so that the drill's own has the
 // same disk under it.
-func (d sqliteDatabase) drill(context.Context) (drillBook, error) {
+func (d *sqliteDatabase) drill(context.Context) (drillBook, error) {
 	dir, err := os.MkdirTemp(filepath.Dir(d.path), "daybook-drill-")
 	if err != nil {
 		return drillBook{}, daybook.Fail(daybook.CodeInternal, "the drill can't make a folder beside %s", d.path)
@@ -105,11 +109,11 @@ func (d sqliteDatabase) drill(context.Context) (drillBook, error) {
 // goneEvery is how often a file is looked for that has to stay.
 const goneEvery = 250 * time.Millisecond
 
-// gone looks whether the path still leads to the file that was there when it was
-// called. A process goes on writing to a file that was deleted or replaced, and
+// gone looks whether the path still leads to the file that was there when the book
+// was opened. A process goes on writing to a file that was deleted or replaced, and
 // what it accepts from then on is lost with its last handle.
-func (d sqliteDatabase) gone(ctx context.Context) error {
-	opened, err := os.Stat(d.path)
+func (d *sqliteDatabase) gone(ctx context.Context) error {
+	opened, err := d.opened, d.noFile
 	tick := time.NewTicker(goneEvery)
 	defer tick.Stop()
 	for {
@@ -137,7 +141,7 @@ func (d sqliteDatabase) gone(ctx context.Context) error {
 
 // watch rings this process's bell for what other processes on the same file
 // put in, so that work starts well before the next poll.
-func (d sqliteDatabase) watch(ctx context.Context, book *daybook.Book) error {
+func (d *sqliteDatabase) watch(ctx context.Context, book *daybook.Book) error {
 	return sqlite.Watch(ctx, book, watchEvery, func() {
 		if _, err := book.RingEligible(ctx); err != nil && ctx.Err() == nil {
 			book.Log().Debug("looking for other processes' jobs", "error", err)

@@ -156,7 +156,7 @@ func (a *app) drillOpener(child bool) drill.Opener {
 				at.conns = postgres.ConnsMin
 			}
 			db = at
-		case sqliteDatabase: // whose clock is the process's
+		case *sqliteDatabase: // whose clock is the process's
 			if b.Clock != 0 {
 				its.now = func() time.Time { return time.Now().Add(b.Clock) }
 			}

@@ -119,10 +119,13 @@ func (c *cli) onItsServer(line string) string {
 }
 
 // Every example of every command runs, in order, on a book of its own: those
-// that name no database on either.
+// that name no database on either, and once at a server. (A PostgreSQL database
+// that a server is connected to can't be copied; what a server answers is the
+// same.)
 func TestExamplesRun(t *testing.T) {
 	t.Parallel()
-	everywhere(t, testExamplesRun)
+	onEach(t, testExamplesRun)
+	t.Run("server", func(t *testing.T) { testExamplesRun(t, newCLI(t).onServer()) })
 }
 
 func testExamplesRun(t *testing.T, made *cli) {

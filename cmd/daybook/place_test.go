@@ -13,7 +13,8 @@ import (
 )
 
 // bookCommands need the book itself, whatever --server says.
-var bookCommands = []string{"demo", "doctor", "drill", "prune", "reconcile", "relay", "schema", "serve", "token"}
+var bookCommands = []string{"bench", "cutover", "demo", "doctor", "drill", "prune", "reconcile", "relay", "schema",
+	"serve", "token", "top"}
 
 // needsBook reports whether a command line is of such a command.
 func needsBook(args []string) bool { return len(args) > 0 && slices.Contains(bookCommands, args[0]) }

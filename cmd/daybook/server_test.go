@@ -117,7 +117,8 @@ func TestNotAtAServer(t *testing.T) {
 	for line, want := range map[string]string{
 		"schema up": needs, "schema status": needs, "schema print": needs, "prune --dry-run": needs, "relay": needs,
 		"schema restored --since 2026-01-01T00:00:00Z": needs, "reconcile --once": needs, "serve": needs, "demo": needs,
-		"drill": needs, "doctor": needs, "token list": needs, "token create x --scope read": needs,
+		"drill": needs, "doctor": needs, "bench": needs, "top --once": needs, "cutover status": needs,
+		"token list": needs, "token create x --scope read": needs,
 		"token revoke ada": needs, "check --selftest": needs, "check --bell": "need the book itself",
 		"check --accepted -": "need the book itself", "work --queue q --exec true --listen 127.0.0.1:0": "--listen",
 		"job list --actor ada": "leave --actor out", "job list --schema x": "leave --schema out",
