@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -156,35 +157,58 @@ func (b *reviewed) revive(ctx context.Context) (time.Duration, int64, error) {
 	return time.Since(begun), answer.Done, err
 }
 
-// beside times a worker alone, and while the jobs that were set aside again are
-// revived.
+// beside measures a worker's rate alone, and strictly while the jobs that were set
+// aside again are revived: from the first job of the revival to the last. Alone it
+// is measured over the same part of the same number of jobs.
 func (b *reviewed) beside(ctx context.Context, jobs int, t *table) error {
 	for _, system := range []string{"alone", "revival beside"} {
 		if err := fill(ctx, b.Book, jobs, 1000); err != nil {
 			return err
 		}
-		revived := make(chan error, 1)
-		if system == "alone" {
-			revived <- nil
-		} else {
+		if system != "alone" {
 			if err := b.fail(ctx, false); err != nil {
 				return err
 			}
-			go func() {
-				_, _, err := b.revive(ctx)
-				revived <- err
-			}()
 		}
-		w := worker.New(b.Book, worker.Config{Queues: []string{queue}, Concurrency: bookHandlers, Log: quiet()})
-		worker.Handle(w, kind, func(context.Context, *worker.Claim[json.RawMessage]) error { return nil })
-		begun := time.Now()
-		if err := w.Drain(ctx); err != nil {
+		rate, err := b.middle(ctx, jobs, system != "alone")
+		if err != nil {
 			return err
 		}
-		t.add("work", perSecond, system, float64(jobs)/time.Since(begun).Seconds())
-		if err := <-revived; err != nil {
-			return err
-		}
+		t.add("work", perSecond, system, rate)
 	}
 	return nil
+}
+
+// middle is a worker's rate from a fifth of the jobs on: up to the end of a revival,
+// or for as many more jobs as are revived elsewhere.
+func (b *reviewed) middle(ctx context.Context, jobs int, revive bool) (float64, error) {
+	var handled atomic.Int64
+	from, to := int64(jobs/5), int64(jobs/5+jobs/3)
+	begin, end := make(chan struct{}), make(chan struct{})
+	w := worker.New(b.Book, worker.Config{Queues: []string{queue}, Concurrency: bookHandlers, Log: quiet()})
+	worker.Handle(w, kind, func(context.Context, *worker.Claim[json.RawMessage]) error {
+		switch handled.Add(1) {
+		case from:
+			close(begin)
+		case to:
+			close(end)
+		}
+		return nil
+	})
+	drained := make(chan error, 1)
+	go func() { drained <- w.Drain(ctx) }()
+	<-begin
+	first, begun := handled.Load(), time.Now()
+	if revive {
+		if _, _, err := b.revive(ctx); err != nil {
+			return 0, err
+		}
+	} else {
+		<-end
+	}
+	last, took := handled.Load(), time.Since(begun)
+	if last >= int64(jobs) {
+		return 0, fmt.Errorf("the worker ended before the revival did: give more -jobs than %d", jobs)
+	}
+	return float64(last-first) / took.Seconds(), <-drained
 }
