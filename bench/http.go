@@ -57,8 +57,9 @@ func measureHTTP(ctx context.Context, c config, dir string, out io.Writer) error
 	t.compare("daybook http", "daybook")
 	t.compare("daybook http", "daybook 100")
 	t.Notes = append(t.Notes, fmt.Sprintf("daybook http: %d clients on one daybook serve, claims and outcomes of %d; "+
-		"daybook http 16: 16 clients; daybook 100: a worker with %[2]d handlers; µs/job and MB are of the clients alone",
-		httpClients, httpBatch))
+		"daybook http 16: 16 clients; daybook 100: as many sessions on the database, claims and outcomes of %[2]d; "+
+		"daybook: a worker with %[3]d handlers, which claims more at once; µs/job and MB are of the clients alone",
+		httpClients, httpBatch, bookHandlers))
 	return t.finish(c, out)
 }
 

@@ -37,7 +37,7 @@ func peers() map[string]func(ctx context.Context, place string) (peer, error) {
 		"raw":             openRows(1000),
 		"raw 100":         openRows(100),
 		"daybook":         openBookPG,
-		"daybook 100":     openBookPG100,
+		"daybook 100":     openBookPG100(httpClients),
 		"daybook http 16": openBookHTTP(16),
 		"daybook http":    openBookHTTP(httpClients),
 		"river":           openRiverPG(1000),

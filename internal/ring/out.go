@@ -279,15 +279,20 @@ func (o *Out) carry(rings []daybook.Ring, asked []*request) bool {
 		if !q.gone {
 			n += len(q.rings)
 		}
+	}
+	count := &o.published
+	if err != nil {
+		count = &o.missed
+	}
+	count.Add(int64(n)) // first, so that who has an answer finds it counted
+	for _, q := range asked {
 		q.answer <- err
 	}
 	o.mu.Unlock()
 	if err == nil {
-		o.published.Add(int64(n))
 		o.pause.Over()
 		return true
 	}
-	o.missed.Add(int64(n))
 	if o.failed != nil {
 		o.failed(n, err)
 	}
