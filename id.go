@@ -66,7 +66,7 @@ func (id ID) AppendText(to []byte) ([]byte, error) {
 }
 
 // MarshalText writes the 36 character form.
-func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+func (id ID) MarshalText() ([]byte, error) { return id.AppendText(make([]byte, 0, 36)) }
 
 // UnmarshalText reads the 36 character form.
 func (id *ID) UnmarshalText(text []byte) error {

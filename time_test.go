@@ -3,6 +3,7 @@ package daybook
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -129,5 +130,22 @@ func TestParseID(t *testing.T) {
 		if CodeOf(err) != CodeInvalid || !id.IsZero() || len(err.Error()) > 200 {
 			t.Errorf("%.40q: got %s, %.200v, want it refused", s, id, err)
 		}
+	}
+}
+
+// What is written is what the standard library's layout writes.
+func TestTimeWritesTheLayout(t *testing.T) {
+	const layout = "2006-01-02T15:04:05.000000Z"
+	check := func(at Time) {
+		if got, want := at.String(), at.Std().Format(layout); got != want {
+			t.Errorf("%d: got %s, want %s", at, got, want)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 10_000 {
+		check(Time(1 + random.Int64N(int64(TimeMax))))
+	}
+	for _, at := range []Time{1, 999_999, 1_000_000, TimeMax, TimeMax + 1, -1} {
+		check(at)
 	}
 }
