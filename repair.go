@@ -14,9 +14,9 @@ import (
 // repairBatch bounds the rows of one repairing transaction.
 const repairBatch = 200
 
-// decideEvery is the least time for a batch of a person's decision about many: so
-// ten thousand jobs take a second and a half, and leave workers some of the machine.
-const decideEvery = 20 * time.Millisecond
+// decidePace is the least time for each job that a person's decision about many
+// moves: so ten thousand take two seconds, and leave workers most of the machine.
+const decidePace = 190 * time.Microsecond
 
 // sessionsMax bounds the sessions of one. They are one a process; those that
 // are marked and not yet old enough must not hide the others.
@@ -116,7 +116,7 @@ func (b *Book) repair(ctx context.Context, doing string, q Finding, move decisio
 			return total, nil
 		}
 		q.After = after
-		if q.What == FindMatching && !pause(ctx, decideEvery-time.Since(begun)) {
+		if q.What == FindMatching && !pause(ctx, time.Duration(moved)*decidePace-time.Since(begun)) {
 			return total, ctx.Err()
 		}
 	}

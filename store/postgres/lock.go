@@ -14,7 +14,7 @@ import (
 const (
 	setPatience = "SET LOCAL lock_timeout = '" + busyAfter + "'"
 	lockJob     = `SELECT j.seq FROM daybook.job j WHERE j.id = ANY ($1::text[]::uuid[]) ORDER BY j.seq FOR UPDATE`
-	lockReady   = `SELECT r.seq FROM unnest($1::text[]::uuid[]) u(id) JOIN daybook.job j ON j.id = u.id
+	lockReady   = `SELECT r.seq FROM unnest($1::text[]::uuid[]) u(id) JOIN daybook.job j ON j.id = u.id AND j.state = 0
 		JOIN daybook.ready r ON r.lane = CASE WHEN j.held_by IS NULL THEN j.queue ELSE -j.queue END AND r.rank = j.rank
 			AND r.run_at = coalesce(j.run_at, j.enqueued_at) AND r.seq = j.seq
 		ORDER BY r.seq FOR UPDATE OF r`
