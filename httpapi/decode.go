@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/daybookdev/daybook"
@@ -24,7 +25,7 @@ func decode(doc []byte, to any) *Problem {
 		return problem(daybook.CodeMalformed, "the body is not UTF-8")
 	}
 	d := decoder{json.NewDecoder(bytes.NewReader(doc))}
-	if p := d.value(reflect.ValueOf(to).Elem(), "#"); p != nil {
+	if p := d.value(reflect.ValueOf(to).Elem(), place{}, "#"); p != nil {
 		return p
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
@@ -46,7 +47,8 @@ var (
 	textType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-func (d decoder) value(v reflect.Value, at string) *Problem {
+// value reads one value, which stands in a field unless f is empty.
+func (d decoder) value(v reflect.Value, f place, at string) *Problem {
 	t := v.Type()
 	switch {
 	case t == rawType || reflect.PointerTo(t).Implements(textType):
@@ -58,6 +60,13 @@ func (d decoder) value(v reflect.Value, at string) *Problem {
 	var raw json.RawMessage
 	if d.Decode(&raw) != nil {
 		return d.broken()
+	}
+	if f.required && string(raw) == "null" && t != rawType {
+		return wrongType(t, raw, at)
+	}
+	text := t.Kind() == reflect.String || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.String
+	if text && !f.mended && halfCharacter(raw) {
+		return problem(daybook.CodeInvalid, field(at)+"has a lone surrogate, which is no character").at(at)
 	}
 	err := json.Unmarshal(raw, v.Addr().Interface())
 	if err == nil {
@@ -77,6 +86,35 @@ func field(at string) string {
 		return "the body "
 	}
 	return name + ": "
+}
+
+// halfCharacter reports whether a string of JSON has half of a pair of \u escapes
+// that only together are a character. Go's decoder puts another one in its place.
+func halfCharacter(raw []byte) bool {
+	unit := func(at int) rune { // that an escape names, or -1
+		if at+6 > len(raw) || raw[at] != '\\' || raw[at+1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(raw[at+2:at+6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	for at := 0; at < len(raw); at++ {
+		if raw[at] != '\\' {
+			continue
+		}
+		switch r := unit(at); {
+		case !utf16.IsSurrogate(r):
+			at++ // what is escaped isn't looked at
+		case utf16.DecodeRune(r, unit(at+6)) == utf8.RuneError:
+			return true
+		default:
+			at += 11
+		}
+	}
+	return false
 }
 
 func wrongType(t reflect.Type, raw json.RawMessage, at string) *Problem {
@@ -136,7 +174,7 @@ func (d decoder) object(v reflect.Value, at string) *Problem {
 		if err != nil || !ok {
 			return d.broken()
 		}
-		f, filled, known := fieldOf(v, name)
+		f, known := placesOf(v.Type())[name]
 		switch {
 		case !known && daybook.CheckName("", name) == nil:
 			return problem(daybook.CodeInvalid, name+" is not a field here").at(at + "/" + name)
@@ -146,10 +184,11 @@ func (d decoder) object(v reflect.Value, at string) *Problem {
 			return problem(daybook.CodeInvalid, name+" is given twice").at(at + "/" + name)
 		}
 		seen[name] = true
-		if p := d.value(f, at+"/"+name); p != nil {
+		to := v.FieldByIndex(f.index)
+		if p := d.value(to, f, at+"/"+name); p != nil {
 			return p
 		}
-		if filled && f.IsZero() {
+		if f.filled && to.IsZero() {
 			return problem(daybook.CodeInvalid, name+": is empty; leave it out for any").at(at + "/" + name)
 		}
 	}
@@ -169,7 +208,7 @@ func (d decoder) list(v reflect.Value, at string) *Problem {
 		v.Grow(1)
 		v.SetLen(n + 1)
 		v.Index(n).SetZero()
-		if p := d.value(v.Index(n), at+"/"+strconv.Itoa(n)); p != nil {
+		if p := d.value(v.Index(n), place{}, at+"/"+strconv.Itoa(n)); p != nil {
 			return p
 		}
 	}
@@ -209,21 +248,14 @@ func (d decoder) shut() *Problem {
 	return nil
 }
 
-// fieldOf finds a struct's field by its name in JSON, exactly.
-func fieldOf(v reflect.Value, name string) (f reflect.Value, filled, known bool) {
-	at, known := placesOf(v.Type())[name]
-	if !known {
-		return reflect.Value{}, false, false
-	}
-	return v.FieldByIndex(at.index), at.filled, true
-}
-
 // place is where a field of a body stands. A filled one may be left out and not
 // be given empty: of a filter that would mean any, which nobody means who writes
-// "queue":"" or null, but a program whose variable isn't set.
+// "queue":"" or null, but a program whose variable isn't set. A required one is
+// there and isn't null. Mended ones are texts that the book takes whatever is in
+// them.
 type place struct {
-	index  []int
-	filled bool
+	index                    []int
+	filled, required, mended bool
 }
 
 // places remembers where the fields of each type of body stand: a batch has
@@ -236,9 +268,10 @@ func placesOf(t reflect.Type) map[string]place {
 	}
 	found := map[string]place{}
 	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name != "" && name != "-" {
-			found[name] = place{f.Index, f.Tag.Get("filled") == "true"}
+			found[name] = place{f.Index, f.Tag.Get("filled") == "true", !strings.Contains(options, "omit"),
+				f.Tag.Get("mended") == "true"}
 		}
 	}
 	places.Store(t, found)
