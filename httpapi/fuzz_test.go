@@ -96,12 +96,13 @@ func (w *world) fuzzer() *apifuzz.Fuzzer {
 			w.Fatal(err)
 		}
 		for n, claim := range given.Claims {
-			o.Claims = append(o.Claims, apifuzz.Claim{Job: claim.Job.ID.String(), Session: given.Session.String(),
-				Generation: claim.Generation})
+			own := apifuzz.Claim{Job: claim.Job.ID.String(), Session: given.Session.String(), Generation: claim.Generation}
 			if n%2 == 0 { // the others can be completed
-				w.want(http.StatusOK, "POST", "/v1/jobs/"+claim.Job.ID.String()+"/effects/mail/begin",
-					`{"session":"`+given.Session.String()+`","generation":1,"policy":"keyed","window_seconds":60}`)
+				own.Effect = "mail"
+				w.want(http.StatusOK, "POST", "/v1/jobs/"+own.Job+"/effects/mail/begin",
+					`{"session":"`+own.Session+`","generation":1,"policy":"keyed","window_seconds":60}`)
 			}
+			o.Claims = append(o.Claims, own)
 		}
 	}
 	if _, err := w.book.PlanCutover(w.Context(), daybook.Cutover{Name: "mail", System: "rq", Store: "redis://there",

@@ -77,6 +77,8 @@ func (a artist) own(name string) any {
 	case a.owned == nil:
 	case name == "id":
 		return a.owned.Job
+	case name == "name" && a.owned.Effect != "":
+		return a.owned.Effect
 	case name == "session":
 		return a.owned.Session
 	case name == "generation":

@@ -44,6 +44,7 @@ type Options struct {
 type Claim struct {
 	Job, Session string
 	Generation   int64
+	Effect       string // that it has, if any
 }
 
 // Fuzzer makes calls, and remembers what came of them.

@@ -40,6 +40,12 @@ var httpMutants = []mutant{
 	{"http-no-such", "a name that nothing has isn't repeated", "httpapi/problem.go",
 		`noSuch.ReplaceAllString(text, "no such $1"), ""`, `text, ""`, api, "TestRefusedBodies"},
 
+	{"serve-room", "a server that can't write isn't ready", "cmd/daybook/ready.go",
+		"return r.room(ctx)", "return nil", "./cmd/daybook", "TestReadyWithoutRoom"},
+	{"serve-certificate", "a certificate that can't be used replaces none", "cmd/daybook/certificate.go",
+		"\t\treturn c.pair, nil\n\t}\n\tc.pair = &pair", "\t\treturn nil, err\n\t}\n\tc.pair = &pair", "./cmd/daybook",
+		"TestServeTLS"},
+
 	{"reconcile-slow", "a slow database makes a pass unsure", "reconcile/certainty.go",
 		"case l.after.Sub(l.before) > answerMax:", "case false:", repair, ""},
 	{"reconcile-mine", "a pass that another process made isn't made again", "reconcile/reconcile.go",
