@@ -126,6 +126,18 @@ func (p problem) error() *daybook.Error {
 	return e
 }
 
+// naming puts the name back into the error of one that nothing has: the server
+// doesn't repeat what it was given.
+func naming(err error, what, name string) error {
+	e, ok := errors.AsType[*daybook.Error](err)
+	if !ok || e.Code != daybook.CodeNotFound {
+		return err
+	}
+	named := *e
+	named.Text = strings.ReplaceAll(e.Text, "no such "+what, "no "+what+" "+strconv.Quote(name))
+	return &named
+}
+
 // parts are the names on the way to what is to blame.
 func (f fieldError) parts() []string {
 	if f.Parameter != "" {
