@@ -84,7 +84,8 @@ func testUnknownNames(t *testing.T, c *cli) {
 		}
 	}
 	for _, args := range [][]string{{"worker", "quiet", "a\xff"}, {"queue", "pause", "a\x00b"},
-		{"job", "list", "--queue", "\x01"}, {"job", "list", "--key", "\xff"}, {"job", "cancel", "--kind", "\x7f", "--state", "waiting", "-y"}} {
+		{"job", "list", "--queue", "\x01"}, {"job", "list", "--key", "\xff"},
+		{"job", "cancel", "--kind", "\x7f", "--state", "waiting", "-y"}} {
 		c.want(statusUsage, args...)
 	}
 }
