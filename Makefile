@@ -48,3 +48,5 @@ test-cutover: ## move 1,500 jobs out of each old system, real workers there, mov
 	cutover/e2e/long.sh
 simulate: ## ten thousand schedules of faults in virtual time, from a seed on: make simulate SEED=1
 	DAYBOOK_SCHEDULES=10000 DAYBOOK_SEED=$(SEED) go test -count=1 -v -timeout 1h -run TestSimulation ./internal/simulate
+abuse: ## ten thousand wrong calls of the HTTP API, drawn from what it says of itself: make abuse SEED=1; CALL=N is that one alone
+	DAYBOOK_ABUSE=$(or $(CALLS),10000) go test -count=1 -v -timeout 1h -run 'TestAbuse|TestOnPostgres/Abuse' ./httpapi -args -abuse.seed $(or $(SEED),1) -abuse.call $(or $(CALL),-1)

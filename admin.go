@@ -163,6 +163,9 @@ type BulkAnswer struct {
 
 // Count counts the jobs that a filter matches, by walking them.
 func (b *Book) Count(ctx context.Context, f Filter) (int64, error) {
+	if err := f.Check(); err != nil {
+		return 0, err
+	}
 	var n int64
 	q := Finding{What: FindMatching, Filter: f, Limit: ListMax}
 	for {
@@ -188,7 +191,8 @@ func (b *Book) Count(ctx context.Context, f Filter) (int64, error) {
 // it are counted and stop nothing; of a revive those too that are not safe to
 // retry, unless told otherwise (see Review).
 func (b *Book) Decide(ctx context.Context, k Bulk) (BulkAnswer, error) {
-	if err := CheckBy(k.By); err != nil {
+	f := k.Filter // whose limit is no page's
+	if err := cmp.Or(CheckBy(k.By), f.Check()); err != nil {
 		return BulkAnswer{}, err
 	}
 	answer := BulkAnswer{Refused: map[Code]int64{}}
@@ -268,7 +272,7 @@ func (b *Book) setPaused(ctx context.Context, name string, by By, pause bool) er
 		case err != nil:
 			return err
 		case !known && !pause:
-			return Fail(CodeNotFound, "no queue %s", name)
+			return Fail(CodeNotFound, "no queue %s", quote(name))
 		case known && was.Paused == pause:
 			return nil
 		}
@@ -306,7 +310,7 @@ func (b *Book) Quiet(ctx context.Context, worker string, by By) (Quieted, error)
 	if worker == "" { // which a search takes for all of them
 		return out, Invalid("worker", "is empty; name the worker")
 	}
-	if err := CheckBy(by); err != nil {
+	if err := cmp.Or(CheckBy(by), checkText("worker", worker)); err != nil {
 		return out, err
 	}
 	err := b.write(ctx, "quieting a worker", func(tx Tx) error {
@@ -363,7 +367,9 @@ func (f *Filter) Check() error {
 	if f.State != "" && !f.State.Valid() {
 		return Invalid("state", "wants one of %v, got %s", States, quote(string(f.State)))
 	}
-	return nil
+	// What nothing can be called matches nothing, and no store takes it.
+	return checkTexts([2]string{"queue", f.Queue}, [2]string{"kind", f.Kind}, [2]string{"key", f.Key},
+		[2]string{"reason", string(f.Reason)}, [2]string{"held", f.HeldBy})
 }
 
 // Jobs lists a page of jobs: those waiting in the order in which they would
@@ -414,6 +420,9 @@ func (b *Book) Sessions(ctx context.Context, f SessionFilter) (sessions []Sessio
 
 // SessionsAt is Sessions with the database's time, which made their leases.
 func (b *Book) SessionsAt(ctx context.Context, f SessionFilter) (at Time, sessions []Session, err error) {
+	if err := checkText("worker", f.Worker); err != nil {
+		return at, nil, err
+	}
 	err = b.read(ctx, "listing workers", func(v View) (err error) {
 		sessions, err = v.Sessions(ctx, f)
 		at = v.Now()
@@ -439,6 +448,9 @@ func (b *Book) Effects(ctx context.Context, f EffectFilter) (page Page[Effect], 
 
 // Key loads what the book knows of a request key.
 func (b *Book) Key(ctx context.Context, key string) (k KeyRecord, err error) {
+	if err := checkText("key", key); err != nil {
+		return k, err
+	}
 	err = b.read(ctx, "reading a request key", func(v View) (err error) {
 		found := false
 		if k, found, err = v.Key(ctx, key); err == nil && !found {

@@ -49,6 +49,9 @@ func (b *Book) cutoverRead(ctx context.Context, doing string, fn func(CutoverVie
 
 // cutoverWrite runs fn with the cutover locked.
 func (b *Book) cutoverWrite(ctx context.Context, doing, name string, fn func(Tx, CutoverTx, Cutover) error) error {
+	if err := checkText("name", name); err != nil {
+		return err
+	}
 	return b.write(ctx, doing, func(tx Tx) error {
 		ct, ok := tx.(CutoverTx)
 		if !ok {
@@ -67,6 +70,9 @@ func (b *Book) cutoverWrite(ctx context.Context, doing, name string, fn func(Tx,
 
 // Cutover loads one by its name.
 func (b *Book) Cutover(ctx context.Context, name string) (c Cutover, err error) {
+	if err := checkText("name", name); err != nil {
+		return c, err
+	}
 	err = b.cutoverRead(ctx, "reading a cutover", func(v CutoverView) error {
 		found := false
 		if c, found, err = v.Cutover(ctx, name); err == nil && !found {
@@ -88,6 +94,9 @@ func (b *Book) Cutovers(ctx context.Context) (list []Cutover, err error) {
 
 // Items lists a page of a cutover's items.
 func (b *Book) Items(ctx context.Context, f ItemFilter) (page Page[Item], err error) {
+	if err := checkTexts([2]string{"name", f.Cutover}, [2]string{"id", f.ID}); err != nil {
+		return page, err
+	}
 	err = b.cutoverRead(ctx, "listing a cutover's jobs", func(v CutoverView) error {
 		page, err = v.Items(ctx, f)
 		return err

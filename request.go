@@ -177,6 +177,16 @@ func CheckKey(key string) error {
 	return checkText("key", key)
 }
 
+// checkTexts holds several texts, each behind its name.
+func checkTexts(named ...[2]string) error {
+	for _, text := range named {
+		if err := checkText(text[0], text[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkText refuses what can't be stored or would forge a log line.
 func checkText(field, s string) error {
 	if !utf8.ValidString(s) {

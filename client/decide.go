@@ -135,7 +135,7 @@ func (c *Client) Settle(ctx context.Context, id daybook.ID, name string, v daybo
 	o := new(object).field("generation", v.Generation).always("outcome", outcome).field("result", v.Result)
 	o.field("stay", v.Stay).always("reason", by.Reason)
 	err = c.do(ctx, post(path("v1", "jobs", id.String(), "effects", name, "settle"), o.done()).many(1), &job)
-	return job, err
+	return job, naming(err, "effect", name)
 }
 
 // Pause stops claims from a queue; see [daybook.Book.Pause].
@@ -145,7 +145,7 @@ func (c *Client) Pause(ctx context.Context, queue string, by daybook.By) error {
 
 // Resume lets claims take from the queue again; see [daybook.Book.Resume].
 func (c *Client) Resume(ctx context.Context, queue string, by daybook.By) error {
-	return c.steer(ctx, path("v1", "queues", queue, "resume"), by, nil)
+	return naming(c.steer(ctx, path("v1", "queues", queue, "resume"), by, nil), "queue", queue)
 }
 
 // Quiet asks a worker to claim no more; see [daybook.Book.Quiet].
@@ -154,7 +154,7 @@ func (c *Client) Quiet(ctx context.Context, worker string, by daybook.By) (q day
 		return q, daybook.Invalid("worker", "is empty; name the worker")
 	}
 	err = c.steer(ctx, path("v1", "workers", worker, "quiet"), by, &q)
-	return q, err
+	return q, naming(err, "live worker", worker)
 }
 
 // steer sends a decision that changes nothing the second time.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -48,7 +49,7 @@ func (l *lostClaims) Unwrap() error { return l.error }
 func (c *Client) refused(answer *http.Response, body []byte) error {
 	var p problem
 	if json.Unmarshal(body, &p) != nil || p.Code == "" {
-		return c.stranger(answer)
+		return c.stranger(answer, body)
 	}
 	after := retryAfter(answer.Header.Get("Retry-After"))
 	err := p.error()
@@ -69,13 +70,16 @@ func (c *Client) refused(answer *http.Response, body []byte) error {
 
 // stranger is the error of an answer that isn't the API's: a proxy's, or that of
 // another server.
-func (c *Client) stranger(answer *http.Response) error {
+func (c *Client) stranger(answer *http.Response, body []byte) error {
 	status := answer.StatusCode
 	switch {
 	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable,
 		status == http.StatusGatewayTimeout, status == http.StatusTooManyRequests:
 		return &trouble{after: retryAfter(answer.Header.Get("Retry-After")), err: daybook.Fail(daybook.CodeUnavailable,
 			"what stands before the server at %s answered %d; try again", c.Server(), status)}
+	case status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")):
+		return daybook.Fail(daybook.CodeUnavailable,
+			"can't reach the server at %s: it speaks HTTPS; begin the address with https://", c.Server())
 	case status < 400:
 		return daybook.Fail(daybook.CodeInternal, "the server at %s sends calls elsewhere (%d); give its own address",
 			c.Server(), status)
@@ -120,6 +124,18 @@ func (p problem) error() *daybook.Error {
 		e.Text = "at " + strconv.Quote("/"+strings.Join(parts[1:], "/")) + ": " + e.Text
 	}
 	return e
+}
+
+// naming puts the name back into the error of one that nothing has: the server
+// doesn't repeat what it was given.
+func naming(err error, what, name string) error {
+	e, ok := errors.AsType[*daybook.Error](err)
+	if !ok || e.Code != daybook.CodeNotFound {
+		return err
+	}
+	named := *e
+	named.Text = strings.ReplaceAll(e.Text, "no such "+what, "no "+what+" "+strconv.Quote(name))
+	return &named
 }
 
 // parts are the names on the way to what is to blame.

@@ -10,14 +10,21 @@ import (
 	"testing"
 )
 
-// The five minutes of docs/clients.md, as they stand there but for the server's
-// address and where things lie.
+// The five minutes of docs/clients.md, and those of README.md, as they stand there
+// but for the server's address and where things lie.
 func TestTour(t *testing.T) {
-	text, err := os.ReadFile("../docs/clients.md")
+	for page, heading := range map[string]string{"../docs/clients.md": "Five minutes",
+		"../README.md": "In Python and TypeScript"} {
+		t.Run(filepath.Base(page), func(t *testing.T) { tourOf(t, page, heading) })
+	}
+}
+
+func tourOf(t *testing.T, page, heading string) {
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tour, _ := strings.Cut(string(text), "\n## Five minutes\n")
+	_, tour, _ := strings.Cut(string(text), "\n## "+heading+"\n")
 	tour, _, _ = strings.Cut(tour, "\n## ")
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("there is no curl: `apt-get install -y curl`, or as your system has it")
@@ -39,7 +46,7 @@ func TestTour(t *testing.T) {
 		return all
 	}
 	script, program := blocks("sh"), blocks("python")
-	if len(script) != 4 || len(program) != 1 || !strings.Contains(script[0], "daybook serve") {
+	if len(script) < 3 || len(program) != 1 || !strings.Contains(script[0], "daybook serve") {
 		t.Fatalf("the tour has %q and %q", script, program)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "worker.py"), []byte(program[0]), 0o644); err != nil {

@@ -94,6 +94,19 @@ func TestRefusedBodies(t *testing.T) {
 		{409, "fenced", "/v1/jobs/" + id(1) + "/complete", `{"session":"` + id(5) + `","generation":1}`, ""},
 		{404, "not_found", "/v1/jobs/" + id(9) + "/complete", `{"session":"` + id(5) + `","generation":1}`, ""},
 		{422, "invalid", "/v1/jobs/" + id(1) + "/cancel", `{}`, pointer("#/reason")},
+		{422, "invalid", "/v1/jobs/" + id(1) + "/cancel", `{"reason":"a\u0000` + marker + `","dry_run":true}`, "#/reason"},
+		{422, "invalid", "/v1/jobs/" + id(1) + "/cancel", `{"reason":"a\ud83d` + marker + `"}`, pointer("#/reason")},
+		{422, "invalid", "/v1/jobs/" + id(1) + "/cancel", `{"reason":"\ud83d\u0041"}`, pointer("#/reason")},
+		{422, "invalid", "/v1/jobs/cancel", `{"filter":{"key":"\ude00"},"reason":"r"}`, pointer("#/filter/key")},
+		{404, "not_found", "/v1/workers/" + marker + "/quiet", `{"reason":"\ud83d\ude00 \\ud83d"}`, "no such live worker"},
+		{422, "invalid", "/v1/workers/w/quiet", `{"reason":"\u0000"}`, pointer("#/reason")},
+		{422, "invalid", "/v1/jobs/" + id(1) + "/fail", `{"session":"` + id(5) + `","generation":1}`, pointer("#/error")},
+		{422, "invalid", "/v1/jobs/" + id(1) + "/fail", `{"session":"` + id(5) + `","generation":1,"error":null}`, "#/error"},
+		{409, "fenced", "/v1/jobs/" + id(1) + "/fail", `{"session":"` + id(5) + `","generation":1,"error":"\ud83d"}`, ""},
+		{422, "invalid", "/v1/jobs/" + id(1) + "/complete", `{"session":"` + id(5) + `","generation":null}`, "got null"},
+		{422, "invalid", "/v1/sessions/" + id(5) + "/started", `[{"id":"` + id(1) + `"}]`, pointer("#/0/generation")},
+		{422, "invalid", "/v1/sessions/" + id(5) + "/started", `[{"generation":1}]`, pointer("#/0/id")},
+		{422, "invalid", "/v1/sessions/" + id(5) + "/renew", `{"claims":[{"id":"` + id(1) + `"}]}`, "#/claims/0/generation"},
 		{400, "malformed", "/v1/jobs/" + id(1) + "/cancel", ``, ""},
 		{409, "refused", "/v1/jobs/" + id(1) + "/revive", `{"reason":"r"}`, ""},
 		{422, "invalid", "/v1/jobs/nope/cancel", `{"reason":"r"}`, `"parameter":"id"`},
@@ -139,6 +152,12 @@ func TestRefusedCalls(t *testing.T) {
 	}
 	w.refused(400, "malformed", "GET", "/v1/jobs?a=1;b=2", "")
 	w.refused(422, "invalid", "GET", "/v1/effects?job="+marker, "")
+	for _, odd := range []string{"%00", "%ff", "a%0A"} { // what no store takes
+		for _, list := range []string{"jobs?queue", "jobs?kind", "jobs?key", "sessions?worker", "cutovers/c/items?id"} {
+			w.refused(422, "invalid", "GET", "/v1/"+list+"="+odd, "")
+		}
+		w.refused(422, "invalid", "POST", "/v1/workers/"+odd+"/quiet", `{"reason":"r"}`)
+	}
 	for key, status := range map[string]int{`"a`: 400, `"a\x"`: 400, `""`: 400, `"a"b`: 400,
 		strings.Repeat("k", 256): 422} {
 		w.refused(status, map[int]daybook.Code{400: "malformed", 422: "invalid"}[status], "POST", "/v1/jobs", body,

@@ -39,9 +39,12 @@ type route struct {
 // param is one parameter of the query, or a header.
 type param struct {
 	name, about string
-	kind        string // string, integer or boolean
+	kind        string // string, integer, boolean, or idKind
 	words       []string
 }
+
+// idKind is of parameters that are an id.
+const idKind = "id"
 
 // none is the body of an answer that has none.
 type none struct{}
@@ -107,11 +110,16 @@ const slowMax = 10 * time.Minute
 func (c *call) ctx() context.Context { return c.r.Context() }
 
 // by is who does it, for the record.
-func (c *call) by(reason string) (daybook.By, error) {
-	if reason == "" {
+func (c *call) by(reason string) (daybook.By, error) { return c.byIf(true, reason) }
+
+// byIf is by where a reason is needed; else it may be left out. One that can't be
+// is refused before anything is looked for.
+func (c *call) byIf(needed bool, reason string) (daybook.By, error) {
+	if needed && reason == "" {
 		return daybook.By{}, daybook.Invalid("reason", "is missing; say why, for the record")
 	}
-	return daybook.By{Actor: c.actor, Reason: reason}, nil
+	by := daybook.By{Actor: c.actor, Reason: reason}
+	return by, daybook.CheckBy(by)
 }
 
 // id reads an id out of the path.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/daybookdev/daybook"
@@ -26,7 +27,7 @@ func decode(doc []byte, to any) *Problem {
 		return broken(doc)
 	}
 	d := decoder{doc: doc}
-	return d.value(reflect.ValueOf(to).Elem(), spot{})
+	return d.value(reflect.ValueOf(to).Elem(), place{}, spot{})
 }
 
 // broken says where a body is no JSON document, or has more behind it.
@@ -140,7 +141,8 @@ var (
 	textType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-func (d *decoder) value(v reflect.Value, at spot) *Problem {
+// value reads one value, which stands in a field unless f is empty.
+func (d *decoder) value(v reflect.Value, f place, at spot) *Problem {
 	t := v.Type()
 	switch {
 	case t == rawType || reflect.PointerTo(t).Implements(textType):
@@ -152,6 +154,14 @@ func (d *decoder) value(v reflect.Value, at spot) *Problem {
 	raw := d.raw()
 	if common(v, t, raw) {
 		return nil
+	}
+	if f.required && string(raw) == "null" && t != rawType {
+		return wrongType(t, raw, at.String())
+	}
+	text := t.Kind() == reflect.String || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.String
+	if text && !f.mended && halfCharacter(raw) {
+		return problem(daybook.CodeInvalid,
+			field(at.String())+"has a lone surrogate, which is no character").at(at.String())
 	}
 	err := json.Unmarshal(raw, v.Addr().Interface())
 	if err == nil {
@@ -202,6 +212,35 @@ func field(at string) string {
 		return "the body "
 	}
 	return name + ": "
+}
+
+// halfCharacter reports whether a string of JSON has half of a pair of \u escapes
+// that only together are a character. Go's decoder puts another one in its place.
+func halfCharacter(raw []byte) bool {
+	unit := func(at int) rune { // that an escape names, or -1
+		if at+6 > len(raw) || raw[at] != '\\' || raw[at+1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(raw[at+2:at+6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	for at := 0; at < len(raw); at++ {
+		if raw[at] != '\\' {
+			continue
+		}
+		switch r := unit(at); {
+		case !utf16.IsSurrogate(r):
+			at++ // what is escaped isn't looked at
+		case utf16.DecodeRune(r, unit(at+6)) == utf8.RuneError:
+			return true
+		default:
+			at += 11
+		}
+	}
+	return false
 }
 
 func wrongType(t reflect.Type, raw json.RawMessage, at string) *Problem {
@@ -269,7 +308,7 @@ func (d *decoder) object(v reflect.Value, at spot) *Problem {
 		}
 		seen |= f.bit
 		to := v.FieldByIndex(f.index)
-		if p := d.value(to, in); p != nil {
+		if p := d.value(to, f, in); p != nil {
 			return p
 		}
 		if f.filled && to.IsZero() {
@@ -293,7 +332,7 @@ func (d *decoder) list(v reflect.Value, at spot) *Problem {
 		v.Grow(1)
 		v.SetLen(n + 1)
 		v.Index(n).SetZero()
-		if p := d.value(v.Index(n), spot{up: &at, n: n}); p != nil {
+		if p := d.value(v.Index(n), place{}, spot{up: &at, n: n}); p != nil {
 			return p
 		}
 	}
@@ -317,11 +356,13 @@ func (d *decoder) open(wants byte, t reflect.Type, at spot) (null bool, p *Probl
 
 // place is where a field of a body stands. A filled one may be left out and not
 // be given empty: of a filter that would mean any, which nobody means who writes
-// "queue":"" or null, but a program whose variable isn't set.
+// "queue":"" or null, but a program whose variable isn't set. A required one is
+// there and isn't null. Mended ones are texts that the book takes whatever is in
+// them.
 type place struct {
-	index  []int
-	filled bool
-	bit    uint64 // of its own among the type's fields, of which none has more than 64
+	index                    []int
+	filled, required, mended bool
+	bit                      uint64 // of its own among the type's fields, of which none has more than 64
 }
 
 // places remembers where the fields of each type of body stand: a batch has
@@ -334,9 +375,10 @@ func placesOf(t reflect.Type) map[string]place {
 	}
 	found := map[string]place{}
 	for n, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name != "" && name != "-" {
-			found[name] = place{f.Index, f.Tag.Get("filled") == "true", 1 << n}
+			found[name] = place{f.Index, f.Tag.Get("filled") == "true", !strings.Contains(options, "omit"),
+				f.Tag.Get("mended") == "true", 1 << n}
 		}
 	}
 	places.Store(t, found)

@@ -82,11 +82,11 @@ func (s *Server) finish(c *call, in FinishBody) (daybook.EffectEnded, error) {
 
 // SettleBody says what an open effect did.
 type SettleBody struct {
-	Generation int64           `json:"generation,omitempty" minimum:"1" doc:"of the begin that is judged; else the newest"`
+	Generation int64           `json:"generation,omitempty" minimum:"0" doc:"of the begin that is judged; 0 is the newest"`
 	Outcome    string          `json:"outcome" enum:"happened,absent"`
 	Result     json.RawMessage `json:"result,omitempty" doc:"of happened: any JSON document, at most 1 MiB"`
 	Stay       bool            `json:"stay,omitempty" doc:"leave the job set aside"`
-	Reason     string          `json:"reason" doc:"why, for the record: 1–1024 bytes"`
+	Reason     string          `json:"reason" minLength:"1" maxLength:"1024" doc:"why, for the record: 1–1024 bytes"`
 }
 
 func (s *Server) settle(c *call, in SettleBody) (job daybook.Job, err error) {

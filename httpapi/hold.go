@@ -23,7 +23,7 @@ func (s *Server) holdRoutes() []route {
 
 // UnholdBody lets claims see one job again.
 type UnholdBody struct {
-	Reason string `json:"reason,omitempty" doc:"why, for the record: 1–1024 bytes; a dry run needs none"`
+	Reason string `json:"reason,omitempty" maxLength:"1024" doc:"why, for the record: 1–1024 bytes; a dry run needs none"`
 	DryRun bool   `json:"dry_run,omitempty" doc:"only answer with the job as it would become"`
 }
 

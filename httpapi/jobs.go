@@ -16,11 +16,11 @@ import (
 // JobBody asks for one job. It is here for the description: daybook.DecodeRequest
 // reads it, the same as a line of enqueue --from.
 type JobBody struct {
-	Queue          string          `json:"queue" doc:"the lane it waits in: 1–128 of letters, digits, . _ - :"`
-	Kind           string          `json:"kind" doc:"what sort of job it is: 1–128 of letters, digits, . _ - :"`
+	Queue          string          `json:"queue" pattern:"^[A-Za-z0-9._:-]{1,128}$" doc:"the lane it waits in"`
+	Kind           string          `json:"kind" pattern:"^[A-Za-z0-9._:-]{1,128}$" doc:"what sort of job it is"`
 	Args           json.RawMessage `json:"args,omitempty" doc:"its input, any JSON document of at most 1 MiB; {} without"`
 	ID             *daybook.ID     `json:"id,omitempty" doc:"chosen by the caller; the same again is a replay"`
-	Key            *string         `json:"key,omitempty" doc:"request key, 1–255 bytes; as Idempotency-Key"`
+	Key            *string         `json:"key,omitempty" minLength:"1" maxLength:"255" doc:"or Idempotency-Key"`
 	RunAt          *daybook.Time   `json:"run_at,omitempty" doc:"not before this time"`
 	InSeconds      *float64        `json:"in_seconds,omitempty" minimum:"0" doc:"not before so much later; or run_at"`
 	ExpiresAt      *daybook.Time   `json:"expires_at,omitempty" doc:"never started after this"`
@@ -247,20 +247,20 @@ func (s *Server) attempts(c *call) (Attempts, error) {
 
 // DecideBody is a decision about a queue.
 type DecideBody struct {
-	Reason string `json:"reason" doc:"why, for the record: 1–1024 bytes"`
+	Reason string `json:"reason" minLength:"1" maxLength:"1024" doc:"why, for the record: 1–1024 bytes"`
 }
 
 // ReviveBody sends one job back to waiting.
 type ReviveBody struct {
 	Unsafe bool   `json:"unsafe,omitempty" doc:"also if its work happened, as a person said"`
-	Reason string `json:"reason,omitempty" doc:"why, for the record: 1–1024 bytes; a dry run needs none"`
+	Reason string `json:"reason,omitempty" maxLength:"1024" doc:"why, for the record: 1–1024 bytes; a dry run needs none"`
 	DryRun bool   `json:"dry_run,omitempty" doc:"only answer with the job as it would become"`
 }
 
 // CancelBody is a cancel of one job.
 type CancelBody struct {
 	Force  bool   `json:"force,omitempty" doc:"revoke a running claim at once instead of asking"`
-	Reason string `json:"reason,omitempty" doc:"why, for the record: 1–1024 bytes; a dry run needs none"`
+	Reason string `json:"reason,omitempty" maxLength:"1024" doc:"why, for the record: 1–1024 bytes; a dry run needs none"`
 	DryRun bool   `json:"dry_run,omitempty" doc:"only answer with the job as it would become"`
 }
 
@@ -289,30 +289,30 @@ func (s *Server) decide(c *call, reason string, dryRun bool, k daybook.Bulk,
 	if err != nil {
 		return job, err
 	}
-	if dryRun {
-		k.By.Actor = c.actor
-		return s.book.Preview(c.ctx(), id, k)
-	}
-	by, err := c.by(reason)
+	by, err := c.byIf(!dryRun, reason)
 	if err != nil {
 		return job, err
+	}
+	if dryRun {
+		k.By = by
+		return s.book.Preview(c.ctx(), id, k)
 	}
 	return do(id, by)
 }
 
 // FilterBody selects jobs. What is given has to say something; see place.
 type FilterBody struct {
-	Queue  string         `json:"queue,omitempty" filled:"true"`
-	Kind   string         `json:"kind,omitempty" filled:"true"`
+	Queue  string         `json:"queue,omitempty" filled:"true" minLength:"1"`
+	Kind   string         `json:"kind,omitempty" filled:"true" minLength:"1"`
 	State  daybook.State  `json:"state,omitempty" filled:"true" enum:"waiting,running,set_aside,cancelled,expired"`
 	Reason daybook.Reason `json:"reason,omitempty" filled:"true" doc:"why it is set aside"`
-	Key    string         `json:"key,omitempty" filled:"true"`
+	Key    string         `json:"key,omitempty" filled:"true" minLength:"1"`
 }
 
 // BulkBody is a decision about all jobs that a filter matches.
 type BulkBody struct {
 	Filter FilterBody `json:"filter" doc:"at least one of its fields"`
-	Reason string     `json:"reason,omitempty" doc:"why, for the record: 1–1024 bytes; a dry run needs none"`
+	Reason string     `json:"reason,omitempty" maxLength:"1024" doc:"why: 1–1024 bytes; a dry run needs none"`
 	DryRun bool       `json:"dry_run,omitempty" doc:"only say what it would do"`
 	Force  bool       `json:"force,omitempty" doc:"of cancel: revoke running claims at once"`
 	Unsafe bool       `json:"unsafe,omitempty" doc:"of revive: also jobs whose work happened"`
@@ -338,11 +338,9 @@ func (s *Server) bulk(c *call, in BulkBody, move daybook.Move, states ...daybook
 	if f.Reason != "" && !slices.Contains(daybook.Reasons, f.Reason) {
 		return out, problem(daybook.CodeInvalid, "reason is none that jobs are set aside for").at("#/filter/reason")
 	}
-	by := daybook.By{Actor: c.actor}
-	if !in.DryRun {
-		if by, err = c.by(in.Reason); err != nil {
-			return out, err
-		}
+	by, err := c.byIf(!in.DryRun, in.Reason)
+	if err != nil {
+		return out, err
 	}
 	out = BulkAnswer{States: states, DryRun: in.DryRun}
 	out.Refused = map[daybook.Code]int64{}

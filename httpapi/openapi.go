@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"html/template"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -61,6 +62,10 @@ func (s *Server) describeItself() error {
 			"token": {Type: "http", Scheme: "bearer", Description: "made by daybook token create"}}},
 	}
 	problem := registry.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	codes := registry.Map()["Problem"].Properties["code"]
+	for _, code := range slices.Sorted(maps.Keys(statusOf)) {
+		codes.Enum = append(codes.Enum, string(code))
+	}
 	for _, r := range s.routes {
 		op, err := r.operation(registry, problem)
 		if err != nil {
@@ -90,7 +95,7 @@ func (r route) operation(registry huma.Registry, problem *huma.Schema) (*huma.Op
 	op := &huma.Operation{Method: r.method, Path: r.path, OperationID: r.id, Summary: r.summary,
 		Tags: []string{r.tag()}, Parameters: r.parameters(), Responses: map[string]*huma.Response{}}
 	if r.scope != "" {
-		op.Security = []map[string][]string{{"token": {}}}
+		op.Security = []map[string][]string{{"token": {string(r.scope)}}}
 		op.Description = "Wants a token with scope " + string(r.scope) + "."
 	}
 	if r.in != nil && r.in != reflect.TypeFor[none]() {
@@ -99,7 +104,7 @@ func (r route) operation(registry huma.Registry, problem *huma.Schema) (*huma.Op
 			return nil, err
 		}
 		op.RequestBody = &huma.RequestBody{Required: !r.optional, Content: map[string]*huma.MediaType{
-			"application/json": body}}
+			"application/json": body}, Extensions: map[string]any{"x-max-bytes": r.bodyMax}}
 	}
 	good := &huma.Response{Description: "as asked"}
 	status := "200"
@@ -152,7 +157,10 @@ func (r route) parameters() (list []*huma.Param) {
 			continue
 		}
 		schema := &huma.Schema{Type: huma.TypeString, Format: "uuid"}
-		if name = strings.TrimSuffix(name, "}"); name == "name" || name == "queue" {
+		switch name = strings.TrimSuffix(name, "}"); {
+		case strings.HasPrefix(r.path, "/v1/workers/"):
+			schema = &huma.Schema{Type: huma.TypeString} // what their hosts are called
+		case name == "name" || name == "queue":
 			schema = &huma.Schema{Type: huma.TypeString, Pattern: "^[A-Za-z0-9._:-]{1,128}$"}
 		}
 		list = append(list, &huma.Param{Name: name, In: "path", Required: true, Schema: schema})
@@ -168,6 +176,13 @@ func (r route) parameters() (list []*huma.Param) {
 
 func (p param) describe(in string) *huma.Param {
 	schema := &huma.Schema{Type: p.kind}
+	switch {
+	case p.kind == idKind:
+		schema = &huma.Schema{Type: huma.TypeString, Format: "uuid"}
+	case p.name == limitParam.name:
+		least, most := 1.0, float64(daybook.ListMax)
+		schema.Minimum, schema.Maximum = &least, &most
+	}
 	for _, w := range p.words {
 		schema.Enum = append(schema.Enum, w)
 	}

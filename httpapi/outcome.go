@@ -10,7 +10,7 @@ import (
 // Owner names the claim that an owner's write belongs to.
 type Owner struct {
 	Session    daybook.ID `json:"session"`
-	Generation int64      `json:"generation"`
+	Generation int64      `json:"generation" minimum:"1"`
 }
 
 func (o Owner) owner() (daybook.Owner, error) {
@@ -58,12 +58,12 @@ func (s *Server) complete(c *call, in CompleteBody) (Ended, error) {
 // FailBody ends an attempt that failed.
 type FailBody struct {
 	Owner
-	Error          string   `json:"error" doc:"what went wrong; past 16 KiB it is cut and marked"`
-	ErrorKind      string   `json:"error_kind,omitempty" doc:"a class of errors, like a type's name"`
-	Trace          string   `json:"trace,omitempty" doc:"where it happened; past 16 KiB it is cut and marked"`
+	Error          *string  `json:"error" mended:"true" nullable:"false" doc:"what went wrong; cut past 16 KiB and marked"`
+	ErrorKind      string   `json:"error_kind,omitempty" mended:"true" doc:"a class of errors, like a type's name"`
+	Trace          string   `json:"trace,omitempty" mended:"true" doc:"where it happened; cut like error"`
 	Cut            bool     `json:"cut,omitempty" doc:"the error's text was cut before"`
 	Permanent      bool     `json:"permanent,omitempty" doc:"trying again is useless: set aside"`
-	RetryInSeconds *float64 `json:"retry_in_seconds,omitempty" doc:"try again after this; a growing pause without"`
+	RetryInSeconds *float64 `json:"retry_in_seconds,omitempty" minimum:"0" doc:"else a growing pause"`
 }
 
 func (b FailBody) retryIn() (*time.Duration, error) {
@@ -76,7 +76,11 @@ func (b FailBody) retryIn() (*time.Duration, error) {
 
 // problem is the error as the book keeps it.
 func (b FailBody) problem() *daybook.Problem {
-	p := daybook.NewProblem(b.Error, b.ErrorKind, b.Trace)
+	text := ""
+	if b.Error != nil {
+		text = *b.Error
+	}
+	p := daybook.NewProblem(text, b.ErrorKind, b.Trace)
 	p.Cut = p.Cut || b.Cut
 	return p
 }
@@ -85,6 +89,9 @@ func (s *Server) fail(c *call, in FailBody) (Ended, error) {
 	id, owner, err := c.owned(in.Owner)
 	if err != nil {
 		return Ended{}, err
+	}
+	if in.Error == nil {
+		return Ended{}, daybook.Invalid("error", "is missing; say what went wrong")
 	}
 	retryIn, err := in.retryIn()
 	if err != nil {
@@ -97,7 +104,7 @@ func (s *Server) fail(c *call, in FailBody) (Ended, error) {
 // ReleaseBody gives a claim back.
 type ReleaseBody struct {
 	Owner
-	InSeconds *float64 `json:"in_seconds,omitempty" doc:"not before so much later; now without"`
+	InSeconds *float64 `json:"in_seconds,omitempty" minimum:"0" doc:"not before so much later; now without"`
 }
 
 func (s *Server) release(c *call, in ReleaseBody) (Ended, error) {
@@ -133,10 +140,10 @@ func (s *Server) progress(c *call, in ProgressBody) (none, error) {
 type OutcomeRow struct {
 	ID daybook.ID `json:"id"`
 	FailBody
-	Error     string              `json:"error,omitempty" doc:"of failed: what went wrong"` // FailBody requires its own
+	Error     string              `json:"error,omitempty" mended:"true" doc:"of failed"` // FailBody requires its own
 	Outcome   daybook.OutcomeKind `json:"outcome" enum:"succeeded,failed,released"`
 	Result    json.RawMessage     `json:"result,omitempty" doc:"of succeeded"`
-	InSeconds *float64            `json:"in_seconds,omitempty" doc:"of released"`
+	InSeconds *float64            `json:"in_seconds,omitempty" minimum:"0" doc:"of released"`
 	Reason    daybook.Reason      `json:"reason,omitempty" enum:"permanent,timeout,undecodable" doc:"if permanent"`
 }
 
@@ -152,6 +159,11 @@ type OutcomeAnswer struct {
 func (b OutcomeRow) outcome() (o daybook.Outcome, err error) {
 	if b.ID.IsZero() {
 		return o, daybook.Invalid("id", "is missing; name the job")
+	}
+	switch b.Outcome {
+	case daybook.OutcomeSucceeded, daybook.OutcomeFailed, daybook.OutcomeReleased:
+	default: // before what belongs to it
+		return o, daybook.Invalid("outcome", "wants succeeded, failed or released")
 	}
 	o = daybook.Outcome{Job: b.ID, Kind: b.Outcome, Result: b.Result, Permanent: b.Permanent}
 	switch o.Reason = b.Reason; b.Reason {
@@ -170,7 +182,7 @@ func (b OutcomeRow) outcome() (o daybook.Outcome, err error) {
 	}
 	if b.Outcome == daybook.OutcomeFailed {
 		failed := b.FailBody
-		failed.Error = b.Error // the row's own hides it
+		failed.Error = &b.Error // the row's own hides it
 		o.Problem = failed.problem()
 	}
 	o.In, err = seconds("in_seconds", b.InSeconds)

@@ -21,7 +21,7 @@ func TestOnPostgres(t *testing.T) {
 	}
 	for name, test := range map[string]func(*world){"Calls": testCalls, "L35SameKeyAtOnce": testL35,
 		"ManyClientsWait": testManyClientsWait, "ClaimIsRepeatable": testClaimIsRepeatable,
-		"DocumentsAreKept": testDocumentsAreKept} {
+		"DocumentsAreKept": testDocumentsAreKept, "Abuse": testAbuse} {
 		t.Run(name, func(t *testing.T) {
 			url := pgtest.Database(t)
 			if _, err := postgres.Up(t.Context(), url, postgres.Options{}, nil); err != nil {

@@ -105,6 +105,7 @@ var wireNames = map[string]string{"in": "in_seconds", "retry_in": "retry_in_seco
 var (
 	gotValue = regexp.MustCompile(`,? ?got "(?:[^"\\]|\\.)*"(?:… \(\d+ bytes\))?`)
 	atPlace  = regexp.MustCompile(`^at "((?:[^"\\]|\\.)*)"…?: `)
+	noSuch   = regexp.MustCompile(`\bno ([a-z ]+) "(?:[^"\\]|\\.)*"(?:… \(\d+ bytes\))?`)
 	quoted   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"(?:… \(\d+ bytes\))? ?`)
 )
 
@@ -117,8 +118,8 @@ func problemOf(err error, under string) *Problem {
 	if n := daybook.BatchIndex(err); n >= 0 {
 		under += "/" + strconv.Itoa(n)
 	}
-	e, ok := errors.AsType[*daybook.Error](err)
-	if !ok || statusOf[e.Code].status == 0 {
+	e, _ := errors.AsType[*daybook.Error](err)
+	if known := statusOf[codeOf(e)].status; known == 0 || known == http.StatusInternalServerError {
 		return problem(daybook.CodeInternal, "something went wrong that is the server's fault; its log says what")
 	}
 	text, place := clean(e)
@@ -140,6 +141,14 @@ func problemOf(err error, under string) *Problem {
 	return p
 }
 
+// codeOf is an error's code, if it is one of the book's.
+func codeOf(e *daybook.Error) daybook.Code {
+	if e == nil {
+		return ""
+	}
+	return e.Code
+}
+
 // clean takes what was given out of an error's text: the request's sender knows
 // it, and others, like a log on the way, shouldn't. Numbers may stay. A place
 // inside a document is returned apart.
@@ -149,6 +158,8 @@ func clean(e *daybook.Error) (text, place string) {
 		text = string(e.Code)
 	}
 	switch e.Code {
+	case daybook.CodeNotFound:
+		return noSuch.ReplaceAllString(text, "no such $1"), ""
 	case daybook.CodeInvalid, daybook.CodeMalformed, daybook.CodeTooLarge, daybook.CodeKeyConflict:
 	default:
 		return text, ""

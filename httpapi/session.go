@@ -27,8 +27,8 @@ func (s *Server) sessionRoutes() []route {
 
 // SessionBody starts a session.
 type SessionBody struct {
-	Worker       string   `json:"worker,omitempty" doc:"the process's name, at most 255 bytes"`
-	LeaseSeconds *float64 `json:"lease_seconds,omitempty" doc:"how long it lasts unrenewed (1…86400; 30 without)"`
+	Worker       string   `json:"worker,omitempty" maxLength:"255" doc:"the process's name, at most 255 bytes"`
+	LeaseSeconds *float64 `json:"lease_seconds,omitempty" minimum:"1" maximum:"86400" doc:"1…86400; else 30"`
 	Starts       bool     `json:"starts,omitempty" doc:"the worker records starts before handlers begin"`
 	Queues       []string `json:"queues,omitempty" doc:"what it takes, to answer why a job waits"`
 	Kinds        []string `json:"kinds,omitempty" doc:"which kinds; every one without"`
@@ -55,9 +55,9 @@ func (s *Server) quietSession(c *call, _ none) (none, error) {
 
 // ListenBody waits for a ring.
 type ListenBody struct {
-	Queues      []string `json:"queues" doc:"the queues to hear of (1…10000)"`
+	Queues      []string `json:"queues" minItems:"1" maxItems:"10000" doc:"the queues to hear of (1…10000)"`
 	Kinds       []string `json:"kinds,omitempty" doc:"what the caller takes; every kind without"`
-	WaitSeconds *float64 `json:"wait_seconds,omitempty" doc:"wait so long (0…60; 0 without)"`
+	WaitSeconds *float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"60" doc:"wait so long (0…60; 0 without)"`
 }
 
 // Rung answers who waited. It is a hint and no claim: look with a claim call.

@@ -175,7 +175,7 @@ func (s *Server) effectRoutes() []route {
 			shows(`{"generation":1,"outcome":"absent","reason":"not on the statement"}`, egWaiting),
 		get("/v1/effects", "listEffects", "List the effects that jobs recorded", s.effects).
 			asks(param{name: "open", kind: "boolean", about: "only those that nobody knows the end of"},
-				param{name: "job", kind: "string", about: "only of this job"}, limitParam, cursorParam).
+				param{name: "job", kind: idKind, about: "only of this job"}, limitParam, cursorParam).
 			shows("", `{"effects":[`+egEffect+`],"cursor":""}`),
 	}
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -14,13 +15,13 @@ const waitMax = 60 * time.Second
 
 // ClaimBody asks for work.
 type ClaimBody struct {
-	Queues       []string   `json:"queues" doc:"queues to claim from, tried in this order (1…10000)"`
+	Queues       []string   `json:"queues" minItems:"1" maxItems:"10000" doc:"to claim from, in this order (1…10000)"`
 	Kinds        []string   `json:"kinds,omitempty" doc:"take these kinds only; every kind without"`
-	Worker       string     `json:"worker,omitempty" doc:"name of a new session's worker, at most 255 bytes"`
+	Worker       string     `json:"worker,omitempty" doc:"of a new session, at most 255 bytes"`
 	Session      daybook.ID `json:"session,omitzero" doc:"claim for this session; a new one is made without"`
-	Limit        *int       `json:"limit,omitempty" doc:"how many jobs at most (1…10000; 1 without)"`
-	LeaseSeconds *float64   `json:"lease_seconds,omitempty" doc:"lease of a new session (1…86400; 30 without)"`
-	WaitSeconds  *float64   `json:"wait_seconds,omitempty" doc:"wait so long for work (0…60; 0 without)"`
+	Limit        *int       `json:"limit,omitempty" minimum:"1" maximum:"10000" doc:"how many jobs (1…10000; else 1)"`
+	LeaseSeconds *float64   `json:"lease_seconds,omitempty" minimum:"1" maximum:"86400" doc:"of a new one, 1…86400; 30"`
+	WaitSeconds  *float64   `json:"wait_seconds,omitempty" minimum:"0" maximum:"60" doc:"wait for work (0…60; else 0)"`
 	Starts       bool       `json:"starts,omitempty" doc:"the worker records starts before handlers begin"`
 	Oldest       bool       `json:"oldest,omitempty" doc:"by age alone, whatever the priority"`
 
@@ -205,11 +206,11 @@ func (s *Server) granted(c *call, given daybook.Claimed, repeatable bool) (Claim
 
 // JobClaimBody asks for one job.
 type JobClaimBody struct {
-	Worker       string     `json:"worker,omitempty" doc:"name of a new session's worker, at most 255 bytes"`
+	Worker       string     `json:"worker,omitempty" doc:"of a new session, at most 255 bytes"`
 	Session      daybook.ID `json:"session,omitzero" doc:"claim for this session; a new one is made without"`
 	Queues       []string   `json:"queues,omitempty" doc:"only if the job is in one of these"`
 	Kinds        []string   `json:"kinds,omitempty" doc:"only if the job is of one of these kinds"`
-	LeaseSeconds *float64   `json:"lease_seconds,omitempty" doc:"lease of a new session (1…86400; 30 without)"`
+	LeaseSeconds *float64   `json:"lease_seconds,omitempty" minimum:"1" maximum:"86400" doc:"of a new one, 1…86400; 30"`
 	Starts       bool       `json:"starts,omitempty" doc:"the worker records starts before handlers begin"`
 }
 
@@ -260,8 +261,26 @@ func (s *Server) renew(c *call, in RenewBody) (Renewed, error) {
 	if err != nil {
 		return Renewed{}, err
 	}
+	if p := checkRefs("#/claims", in.Claims); p != nil {
+		return Renewed{}, p
+	}
 	r, err := s.book.Renew(c.ctx(), session, in.Claims)
 	return Renewed{r.LeaseUntil, orEmpty(r.Lost), orEmpty(r.Cancel), r.Quiet}, err
+}
+
+// checkRefs refuses claims that aren't named whole: as lost ones they would be
+// given up for the caller's mistake.
+func checkRefs(at string, refs []daybook.ClaimRef) *Problem {
+	for n, ref := range refs {
+		row := at + "/" + strconv.Itoa(n)
+		switch {
+		case ref.Job.IsZero():
+			return problem(daybook.CodeInvalid, "id is missing; name the job").at(row + "/id")
+		case ref.Generation < 1:
+			return problem(daybook.CodeInvalid, "generation: wants the claim's generation, 1 or more").at(row + "/generation")
+		}
+	}
+	return nil
 }
 
 // started answers 204, or which of the claims are lost; the others are recorded.
@@ -269,6 +288,9 @@ func (s *Server) started(c *call, in []daybook.ClaimRef) (none, error) {
 	session, err := c.id("session")
 	if err != nil {
 		return none{}, err
+	}
+	if p := checkRefs("#", in); p != nil {
+		return none{}, p
 	}
 	lost, err := s.book.Started(c.ctx(), session, in)
 	if err == nil && len(lost) > 0 {

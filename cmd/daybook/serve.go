@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -87,7 +88,8 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.rate, "rate", 0,
 		"calls a second that each token may make, with bursts of twice as many (default 0, no limit)")
 	fs.BoolVar(&f.noLoops, "no-loops", false, "leave the reconciler and the relay to other processes (default false)")
-	fs.StringVar(&f.cert, "tls-cert", "", "PEM file with the certificate to serve HTTPS with (default none: HTTP)")
+	fs.StringVar(&f.cert, "tls-cert", "",
+		"PEM file with the certificate to serve HTTPS with, read again when it changes (default none: HTTP)")
 	fs.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
 	fs.StringArrayVar(&f.sensitive, "sensitive", nil,
 		"kind of jobs whose args, results and error texts only tokens with scope sensitive see; repeat it for more\n"+
@@ -126,16 +128,15 @@ func (f *serveFlags) check(kinds map[string]map[string]string) error {
 }
 
 // certificate reads the files that HTTPS needs; without them it is nil.
-func (f *serveFlags) certificate() (*tls.Config, error) {
+func (f *serveFlags) certificate(log *slog.Logger) (*tls.Config, error) {
 	if f.cert == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	c, err := loadCertificate(f.cert, f.key, log)
 	if err != nil {
-		return nil, usage("--tls-cert and --tls-key can't be used: give PEM files of a certificate and its key")
+		return nil, err
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"}}, nil
+	return c.config(), nil
 }
 
 // loopback reports whether an address is this machine's own alone.
@@ -146,7 +147,7 @@ func loopback(address net.Addr) bool {
 
 // serve runs until it is told to stop.
 func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serveFlags) error {
-	secure, err := f.certificate()
+	secure, err := f.certificate(book.Log())
 	if err != nil {
 		return err
 	}
@@ -249,14 +250,8 @@ func (a *app) apiOptions(db database, m *metrics, f serveFlags, mine bool) httpa
 	}
 	return httpapi.Options{Loopback: mine, Rate: f.rate, Sensitive: f.sensitive, Version: versionOf().Version,
 		Metrics: m.handler(), Observers: observers,
-		Bell: func() string { return hearing(book) },
-		Ready: func(ctx context.Context) error {
-			state, err := db.state(ctx, book)
-			if err == nil && !state.serves {
-				err = daybook.Fail(daybook.CodeUnavailable, "the schema has another version than this program wants")
-			}
-			return err
-		},
+		Bell:  func() string { return hearing(book) },
+		Ready: (&readiness{db: db, book: book}).check,
 		Check: func(ctx context.Context, full bool) (any, error) {
 			return check.Run(ctx, book, check.Options{Full: full})
 		}}

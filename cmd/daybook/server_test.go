@@ -68,6 +68,28 @@ func testUnhold(t *testing.T, c *cli) {
 	}
 }
 
+// What nothing is called is named in the refusal, also by a server, which doesn't
+// repeat what it was given; what nothing can be called is refused before.
+func TestUnknownNames(t *testing.T) { everywhere(t, testUnknownNames) }
+
+func testUnknownNames(t *testing.T, c *cli) {
+	c.enqueue(1)
+	for says, args := range map[string][]string{
+		`no queue "nope"`:         {"queue", "resume", "nope"},
+		`no live worker "nobody"`: {"worker", "quiet", "nobody"},
+		`has no effect "mail"`:    {"effect", "settle", id(1), "mail", "--absent"},
+	} {
+		if said := c.want(statusNotFound, append(args, "--reason", "r")...).err; !strings.Contains(said, says) {
+			t.Errorf("%q: said %q, want %q", args, said, says)
+		}
+	}
+	for _, args := range [][]string{{"worker", "quiet", "a\xff"}, {"queue", "pause", "a\x00b"},
+		{"job", "list", "--queue", "\x01"}, {"job", "list", "--key", "\xff"},
+		{"job", "cancel", "--kind", "\x7f", "--state", "waiting", "-y"}} {
+		c.want(statusUsage, args...)
+	}
+}
+
 // The place that was named nearer to the command is spoken to; two that are as
 // near are refused, by whoever needs one.
 func TestPlaces(t *testing.T) {

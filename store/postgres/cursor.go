@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/daybookdev/daybook"
 )
@@ -31,7 +32,7 @@ func openCursor(cursor string, counts ...int) (place []int64, name string, err e
 		return nil, "", bad
 	}
 	numbers, name, found := strings.Cut(string(doc), ":")
-	if !found || strings.ContainsRune(name, 0) {
+	if !found || strings.ContainsRune(name, 0) || !utf8.ValidString(name) {
 		return nil, "", bad
 	}
 	for part := range strings.SplitSeq(numbers, ".") {

@@ -38,6 +38,8 @@ class JobBody(_JobBody, total=False):
     max_failures: int
     on_lost: str
     timeout_seconds: float
+    traceparent: str
+    tracestate: str
 
 
 class Receipt(TypedDict):
@@ -101,6 +103,9 @@ class Job(_Job, total=False):
     cancel_requested_at: str
     claimed_at: str
     ended_at: str
+    traceparent: str
+    tracestate: str
+    hidden: bool
 
 
 class JobPage(TypedDict):
@@ -167,16 +172,20 @@ class Attempts(TypedDict):
     attempts: List[Attempt]
 
 
-class _ReviveBody(TypedDict):
+class ReviveBody(TypedDict, total=False):
+    """A ``reason`` is wanted but of a ``dry_run``, which shows the job as it would become."""
+
     reason: str
-
-
-class ReviveBody(_ReviveBody, total=False):
     unsafe: bool
+    dry_run: bool
 
 
-class CancelBody(_ReviveBody, total=False):
+class CancelBody(TypedDict, total=False):
+    """A ``reason`` is wanted but of a ``dry_run``, which shows the job as it would become."""
+
+    reason: str
     force: bool
+    dry_run: bool
 
 
 class ClaimRef(TypedDict):
@@ -196,6 +205,7 @@ class ClaimBody(_ClaimBody, total=False):
     lease_seconds: float
     wait_seconds: float
     starts: bool
+    oldest: bool
 
 
 class JobClaimBody(TypedDict, total=False):
@@ -211,11 +221,17 @@ class ClaimGiven(TypedDict):
     job: Job
     generation: int
     lease_until: str
+    timeout_seconds: float
 
 
-class Claims(TypedDict):
+class _Claims(TypedDict):
     session: str
+    lease_until: str
     claims: List[ClaimGiven]
+
+
+class Claims(_Claims, total=False):
+    full: bool
 
 
 class RenewBody(TypedDict, total=False):
@@ -276,7 +292,9 @@ class OutcomeRow(_OutcomeRow, total=False):
     error: str
     error_kind: str
     trace: str
+    cut: bool
     permanent: bool
+    reason: str
     retry_in_seconds: float
     in_seconds: float
 
@@ -375,6 +393,7 @@ class Effect(_Effect, total=False):
     call_until: str
     safe_until: str
     late: List[Late]
+    hidden: bool
 
 
 class EffectPage(TypedDict):

@@ -18,6 +18,8 @@ export interface JobBody {
   max_failures?: number;
   on_lost?: string;
   timeout_seconds?: number;
+  traceparent?: string;
+  tracestate?: string;
 }
 
 export interface Receipt {
@@ -73,6 +75,9 @@ export interface Job {
   cancel_requested_at?: string;
   claimed_at?: string;
   ended_at?: string;
+  traceparent?: string;
+  tracestate?: string;
+  hidden?: boolean;
 }
 
 export interface JobPage {
@@ -127,14 +132,18 @@ export interface Attempts {
   attempts: Attempt[];
 }
 
+/** A reason is wanted but of a dry run, which shows the job as it would become. */
 export interface ReviveBody {
-  reason: string;
+  reason?: string;
   unsafe?: boolean;
+  dry_run?: boolean;
 }
 
+/** A reason is wanted but of a dry run, which shows the job as it would become. */
 export interface CancelBody {
-  reason: string;
+  reason?: string;
   force?: boolean;
+  dry_run?: boolean;
 }
 
 export interface ClaimRef {
@@ -151,6 +160,7 @@ export interface ClaimBody {
   lease_seconds?: number;
   wait_seconds?: number;
   starts?: boolean;
+  oldest?: boolean;
 }
 
 export interface JobClaimBody {
@@ -166,11 +176,14 @@ export interface ClaimGiven {
   job: Job;
   generation: number;
   lease_until: string;
+  timeout_seconds: number;
 }
 
 export interface Claims {
   session: string;
+  lease_until: string;
   claims: ClaimGiven[];
+  full?: boolean;
 }
 
 export interface RenewBody {
@@ -227,7 +240,9 @@ export interface OutcomeRow {
   error?: string;
   error_kind?: string;
   trace?: string;
+  cut?: boolean;
   permanent?: boolean;
+  reason?: string;
   retry_in_seconds?: number;
   in_seconds?: number;
 }
@@ -306,6 +321,7 @@ export interface Effect {
   call_until?: string;
   safe_until?: string;
   late?: Late[];
+  hidden?: boolean;
 }
 
 export interface EffectPage {

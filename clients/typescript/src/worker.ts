@@ -14,8 +14,17 @@ import { Cancelled, DaybookError, LeaseLost, Permanent, Snooze, Stopping } from 
 import { Json } from "./exact.js";
 
 declare const process:
-  | { on(signal: string, f: () => void): void; off(signal: string, f: () => void): void }
+  | {
+      on(signal: string, f: () => void): void;
+      off(signal: string, f: () => void): void;
+      getBuiltinModule?(name: "node:os"): { hostname(): string } | undefined; // Node 20.16
+    }
   | undefined;
+
+/** The machine's name, where it can be told. */
+function hostName(): string | undefined {
+  return typeof process === "undefined" ? undefined : process.getBuiltinModule?.("node:os")?.hostname();
+}
 
 export type Handler = (claim: Claim) => unknown;
 
@@ -27,7 +36,7 @@ export interface Log {
 
 export interface WorkerOptions {
   queues: readonly string[];
-  /** Shown to people; "worker" without. */
+  /** Shown to people; without, the machine's name, or "worker" where that can't be told (before Node 20.16). */
   name?: string;
   /** Handlers that run at once; 10 without. */
   concurrency?: number;
@@ -256,7 +265,7 @@ export class Worker {
     if (!(this.lease >= 1 && this.lease <= 86400)) {
       throw new TypeError(`lease wants 1 to 86400 seconds, got ${this.lease}`);
     }
-    this.#name = options.name ?? "worker";
+    this.#name = options.name ?? (hostName() || "worker");
     this.#grace = Math.max(0, options.grace ?? 25);
     this.#wait = options.wait ?? Math.min(20, this.lease * 0.3);
     this.#log = options.log ?? console;

@@ -1,6 +1,7 @@
 // The client and the worker against the real server.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { Cancelled, Client, DaybookError, Decimal, Json, LeaseLost, Permanent, Snooze, Worker } from "daybook-client";
 import { Between, Script, Server, awaits, quiet, told, unique } from "./support.mjs";
@@ -63,8 +64,9 @@ describe("work", () => {
     assert.deepEqual(await client.enqueue({ ...job, args: { b: 2, a: 1 } }), { id: receipt.id, replayed: true });
     await drain(queue, ({ args }) => ({ sum: args.a + args.b }));
     assert.equal((await ends(receipt.id, "succeeded")).result.text, '{"sum":3}');
-    const what = (await client.timeline(receipt.id)).map((e) => e.what);
-    assert.deepEqual(what, ["accepted", "replayed", "claimed", "succeeded"]);
+    const events = await client.timeline(receipt.id);
+    assert.deepEqual(events.map((e) => e.what), ["accepted", "replayed", "claimed", "succeeded"]);
+    assert.equal(events[2].detail, `by worker ${hostname()}`);
     assert.equal((await client.why(receipt.id)).state, "succeeded");
   });
 
