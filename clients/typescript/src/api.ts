@@ -43,6 +43,7 @@ export interface Origin {
   id: string;
   occurrence: number;
   payload_hash: string;
+  round?: number;
 }
 
 export interface Job {
