@@ -402,7 +402,9 @@ func (i *importer) arrival(a Arriving, item Item) (Change, error) {
 	arrival := Arrival{Aside: a.Aside, OwnerDied: a.OwnerDied, Failures: a.Old.Attempts, Error: a.Old.Error,
 		Origin: Origin{System: i.c.System, Store: i.c.Store, Queue: i.c.OldQueue, ID: item.ID,
 			Occurrence: item.Occurrence, PayloadHash: item.Hash, Round: i.c.Round}}
-	if i.c.Claims != BookMayClaim {
+	// What is set aside isn't held: a run lets go what waits, and a person may send
+	// this one there later. Before that the closed queue keeps it.
+	if i.c.Claims != BookMayClaim && a.Aside == "" && !a.OwnerDied {
 		arrival.HeldBy = i.c.Holder()
 	}
 	if item.Asked {

@@ -36,6 +36,7 @@ func (e *Engine) Run(ctx context.Context) (Ran, error) {
 		if c, err = e.advance(ctx, daybook.PhaseRun); err != nil {
 			return r, err
 		}
+		e.step(GapOpened)
 	}
 	r.Released, err = e.release(ctx, c)
 	return r, err

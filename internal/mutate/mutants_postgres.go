@@ -221,7 +221,7 @@ var postgresMutants = []mutant{
 	pg("arrival-held", "a job that moved in held isn't claimed", "arrive.go", "ELSE -j.queue END", "ELSE j.queue END",
 		"TestStore/contract/ReturnOld"),
 	pg("items-twice", "a job that is twice in a call is written once", "cutover.go",
-		"if last[key{i.ID, i.Occurrence}] != n {", "if false {", "TestStore/contract/ImportOld_takes"),
+		"if last[key{i.ID, i.Occurrence}] != n {", "if n < 0 {", "TestStore/contract/ImportOld_takes"),
 	pg("held-lane", "a held job isn't claimed", "save.go", "return -queue\n", "return queue\n", "TestStore/contract"),
 	pg("lock-jobs", "locks hold the job", "lock.go", "ORDER BY j.seq FOR UPDATE`", "ORDER BY j.seq`", "TestLocksInOrder"),
 	pg("lock-ready", "locks hold what waits", "lock.go", " FOR UPDATE OF r`", "`", "TestLocksInOrder"),

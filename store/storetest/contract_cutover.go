@@ -236,6 +236,13 @@ func importsWhole(w *world) {
 	same(w, "term of the dead", got[1].Item.Term, daybook.TermDead)
 	same(w, "lost", w.stands(got[2].Item.Job, daybook.SetAside).Reason, daybook.ReasonEffectOpen)
 	same(w, "term of the lost", got[2].Item.Term, daybook.TermOpen)
+	for _, p := range []daybook.Phase{daybook.PhaseSettle, daybook.PhaseRun} {
+		_, err := w.book.AdvanceCutover(w.ctx, "c", p, someone)
+		w.ok(err)
+	}
+	_, err = w.book.Settle(w.ctx, got[2].Item.Job, daybook.HandlerEffect, daybook.Verdict{}, someone)
+	w.ok(err)
+	same(w, "what a person sends back runs", w.claimed(w.session("w")).ID, got[2].Item.Job)
 }
 
 func returnsWhatNeverRan(w *world) {
