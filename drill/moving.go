@@ -206,7 +206,7 @@ func (m *moving) works(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Idempotency-Key", "old-"+id) // another than the book's: twice would be seen
+	r.Header.Set("Idempotency-Key", "old-"+daybook.NewID().String()) // twice would be seen
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err
