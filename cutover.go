@@ -85,7 +85,8 @@ type Cutover struct {
 	Version  string          `json:"version,omitempty"`
 	Store    string          `json:"store"` // where it is, without secrets
 	OldQueue string          `json:"old_queue"`
-	Queue    string          `json:"queue"` // here
+	Queue    string          `json:"queue"`           // here
+	Round    int             `json:"round,omitempty"` // how often this old queue went back before
 	Phase    Phase           `json:"phase"`
 	Claims   Authority       `json:"may_claim"`
 	Since    Time            `json:"since,omitzero"`

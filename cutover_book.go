@@ -124,8 +124,8 @@ func (b *Book) ItemsOf(ctx context.Context, name string, ids []string) (items []
 
 // PlanCutover begins a cutover. From then on until it runs or is over nobody
 // claims from its queue here, so the queue must be new, or empty and without
-// workers that know of it. A cutover of the same name, or of the same queue here
-// that isn't over, refuses it.
+// workers that know of it. A cutover of the same name refuses it, and so does one
+// of the same queue, here or there, that isn't over.
 func (b *Book) PlanCutover(ctx context.Context, c Cutover, by By) (Cutover, error) {
 	if err := errors.Join(c.Check(), CheckBy(by)); err != nil {
 		return c, err
@@ -135,7 +135,8 @@ func (b *Book) PlanCutover(ctx context.Context, c Cutover, by By) (Cutover, erro
 		if !ok {
 			return b.noCutovers()
 		}
-		if err := freeFor(ctx, ct, c); err != nil {
+		var err error
+		if c.Round, err = freeFor(ctx, ct, c); err != nil {
 			return err
 		}
 		if err := idle(ctx, tx, c.Queue); err != nil {
@@ -152,23 +153,31 @@ func (b *Book) PlanCutover(ctx context.Context, c Cutover, by By) (Cutover, erro
 	return c, err
 }
 
-func freeFor(ctx context.Context, v CutoverView, c Cutover) error {
+// freeFor refuses a cutover beside another one, and counts how often its old queue
+// went back before.
+func freeFor(ctx context.Context, v CutoverView, c Cutover) (round int, err error) {
 	list, err := v.Cutovers(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(list) >= CutoversMax {
-		return Invalid("name", "at most %d cutovers in one book", CutoversMax)
+		return 0, Invalid("name", "at most %d cutovers in one book", CutoversMax)
 	}
 	for _, other := range list {
+		samePlace := other.System == c.System && other.Store == c.Store && other.OldQueue == c.OldQueue
 		switch {
 		case other.Name == c.Name:
-			return Fail(CodeRefused, "there is a cutover %s, in phase %s", c.Name, other.Phase)
+			return 0, Fail(CodeRefused, "there is a cutover %s, in phase %s", c.Name, other.Phase)
 		case other.Queue == c.Queue && !other.Phase.Over():
-			return Fail(CodeRefused, "cutover %s moves into queue %s and is in phase %s", other.Name, c.Queue, other.Phase)
+			return 0, Fail(CodeRefused, "cutover %s moves into queue %s and is in phase %s", other.Name, c.Queue, other.Phase)
+		case samePlace && !other.Phase.Over():
+			return 0, Fail(CodeRefused, "cutover %s moves queue %s of %s already and is in phase %s", other.Name, c.OldQueue,
+				c.System, other.Phase)
+		case samePlace && other.Phase == PhaseReturned:
+			round++
 		}
 	}
-	return nil
+	return round, nil
 }
 
 // idle refuses a queue that is in use here: a cutover closes it.
@@ -322,7 +331,7 @@ func (b *Book) ImportOld(ctx context.Context, name string, jobs []Arriving) (out
 			c.Phase) {
 			return Fail(CodeRefused, "cutover %s is in phase %s, in which nothing moves in", name, c.Phase)
 		}
-		i := importer{c: c, tx: tx, rings: rings, now: tx.Now(), place: int64(tx.Now())}
+		i := importer{c: c, tx: tx, now: tx.Now(), place: int64(tx.Now())}
 		old := make([]OldJob, len(jobs))
 		for n := range jobs {
 			old[n] = jobs[n].Old
@@ -335,6 +344,10 @@ func (b *Book) ImportOld(ctx context.Context, name string, jobs []Arriving) (out
 				return err
 			}
 		}
+		if err := tx.Save(ctx, i.changes); err != nil {
+			return err
+		}
+		rings.changes(i.changes, i.now)
 		out = i.out
 		return ct.SaveItems(ctx, name, i.save)
 	})
@@ -344,15 +357,17 @@ func (b *Book) ImportOld(ctx context.Context, name string, jobs []Arriving) (out
 	return out, err
 }
 
+// importer decides about jobs one after the other, each knowing of those before
+// it; what it decided is saved at once.
 type importer struct {
-	c     Cutover
-	tx    Tx
-	rings ringer
-	now   Time
-	place int64
-	known map[string][]Item
-	save  []Item
-	out   []Arrived
+	c       Cutover
+	tx      Tx
+	now     Time
+	place   int64
+	known   map[string][]Item
+	changes []Change
+	save    []Item
+	out     []Arrived
 }
 
 func (i *importer) one(ctx context.Context, a Arriving) error {
@@ -370,10 +385,7 @@ func (i *importer) one(ctx context.Context, a Arriving) error {
 		if err != nil {
 			return err
 		}
-		if err := i.tx.Save(ctx, []Change{change}); err != nil {
-			return err
-		}
-		i.rings.changes([]Change{change}, i.now)
+		i.changes = append(i.changes, change)
 		item = item.taken(a.Old, change.Now, i.place, i.now)
 		i.place++
 	}
@@ -398,8 +410,10 @@ func (i *importer) arrival(a Arriving, item Item) (Change, error) {
 	}
 	arrival := Arrival{Aside: a.Aside, OwnerDied: a.OwnerDied, Failures: a.Old.Attempts, Error: a.Old.Error,
 		Origin: Origin{System: i.c.System, Store: i.c.Store, Queue: i.c.OldQueue, ID: item.ID,
-			Occurrence: item.Occurrence, PayloadHash: item.Hash}}
-	if i.c.Claims != BookMayClaim {
+			Occurrence: item.Occurrence, PayloadHash: item.Hash, Round: i.c.Round}}
+	// What is set aside isn't held: a run lets go what waits, and a person may send
+	// this one there later. Before that the closed queue keeps it.
+	if i.c.Claims != BookMayClaim && a.Aside == "" && !a.OwnerDied {
 		arrival.HeldBy = i.c.Holder()
 	}
 	if item.Asked {

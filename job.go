@@ -61,6 +61,7 @@ type Origin struct {
 	ID          string `json:"id"`
 	Occurrence  int    `json:"occurrence"`
 	PayloadHash string `json:"payload_hash"`
+	Round       int    `json:"round,omitempty"` // of the cutover: the same job may go back, and move in again
 }
 
 // Owner says which claim a write belongs to.

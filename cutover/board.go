@@ -51,7 +51,7 @@ func BoardOf(ctx context.Context, book *daybook.Book, c daybook.Cutover, left ma
 	b.Questions = Questions(c, b.Plan, b.Notes, left)
 	values := map[string]int64{"open": b.Balance.Open, "late": b.Notes.Late, "held_in_old": left["held"]}
 	if b.Notes.Gate != nil {
-		values["leaks"] = b.Notes.Gate.Leaks
+		values["leaks"], values["gate_opened"] = b.Notes.Gate.Leaks, b.Notes.Gate.Opened
 	}
 	for _, n := range counts {
 		if n.Asked {

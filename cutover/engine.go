@@ -51,10 +51,14 @@ const (
 	GapMarked   = "cutover-marked"   // marked as going back, not in the old store yet
 	GapReturned = "cutover-returned" // in the old store again, not noted
 	GapClosed   = "cutover-closed"   // the old gate is closed, the book doesn't know yet
+	GapJudged   = "cutover-judged"   // who lost which job is known, and none of those is taken yet
+	GapOpened   = "cutover-opened"   // the book may claim, and its jobs are still held
+	GapReopened = "cutover-reopened" // the old gate is open again, the book doesn't know yet
 )
 
 // Gaps lists them in their order.
-var Gaps = []string{GapClosed, GapTaken, GapImported, GapDropped, GapMarked, GapReturned}
+var Gaps = []string{GapClosed, GapTaken, GapImported, GapDropped, GapJudged, GapOpened, GapMarked, GapReturned,
+	GapReopened}
 
 // New makes an engine for the cutover of that name, which Plan makes if there is
 // none yet.

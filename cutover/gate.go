@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -18,6 +19,10 @@ type GateProof struct {
 	Leaks    int64        `json:"leaks"`              // how many those are
 	Ways     []string     `json:"ways,omitempty"`     // known ways around the gate that are open
 	Attempts int          `json:"attempts,omitempty"` // how often the proof began anew
+	// Opened counts the looks that found it open while the book may claim, and
+	// OpenedAt is the last of them. It was closed again each time.
+	Opened   int64        `json:"opened,omitempty"`
+	OpenedAt daybook.Time `json:"opened_at,omitzero"`
 }
 
 // Gate closes the way by which old workers take jobs and proves that it is
@@ -182,4 +187,98 @@ func (e *Engine) stillClosed(ctx context.Context, c daybook.Cutover) error {
 			"and proves it anew", g.How)
 	}
 	return err
+}
+
+// keepClosed looks at the old gate while the book may claim: there must not be two
+// who do. One that is open is closed again, and what old workers took meanwhile is
+// counted, noted, and followed until it ends over there or is lost. It answers what
+// there is to tell.
+func (e *Engine) keepClosed(ctx context.Context, c daybook.Cutover) (s Swept, err error) {
+	g, err := e.old.GateState(ctx)
+	if err != nil {
+		return s, err
+	}
+	if !g.Closed {
+		if s.Opened, err = 1, e.old.CloseGate(ctx); err != nil {
+			return s, err
+		}
+		e.o.Log.Warn("the old gate was open while the book may claim; it is closed again", "cutover", c.Name, "how", g.How)
+	}
+	took, err := e.tookSince(ctx, c)
+	if err != nil {
+		return s, err
+	}
+	if s.Leaked = int64(len(took)); s.Leaked > 0 {
+		e.o.Log.Warn("old workers took jobs while the book may claim", "cutover", c.Name, "jobs", len(took))
+	}
+	if s.Opened+s.Leaked > 0 {
+		if _, err := e.note(ctx, func(n *Notes) { n.Gate = n.Gate.leaked(took, s.Opened) }); err != nil {
+			return s, err
+		}
+	}
+	return s, e.follow(ctx, c, took)
+}
+
+// leaked is the proof with what came after it.
+func (p *GateProof) leaked(took []string, opened int64) *GateProof {
+	var now GateProof
+	if p != nil {
+		now = *p
+	}
+	now.Leaks += int64(len(took))
+	now.Took = append(slices.Clone(now.Took), took[:min(len(took), max(namedMost-len(now.Took), 0))]...)
+	if now.Opened += opened; opened > 0 {
+		now.OpenedAt = daybook.At(time.Now())
+	}
+	return &now
+}
+
+// tookSince names jobs in the hands of old workers that live, once each. What was
+// given up as lost, and is in a hand that moves again, is none of them.
+func (e *Engine) tookSince(ctx context.Context, c daybook.Cutover) (took []string, err error) {
+	n, err := NotesOf(c)
+	if err != nil {
+		return nil, err
+	}
+	owned, err := e.old.Owned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owned = slices.DeleteFunc(owned, func(o daybook.OldJob) bool {
+		return o.State != daybook.OldOwned || n.Gate != nil && slices.Contains(n.Gate.Took, o.Name())
+	})
+	ids := make([]string, len(owned))
+	for k, o := range owned {
+		ids[k] = o.Name()
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	items, err := e.book.ItemsOf(ctx, e.name, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range owned {
+		if !slices.ContainsFunc(items, func(i daybook.Item) bool {
+			return i.ID == o.Name() && i.Hash == o.Hash() && (i.Term == daybook.TermOpen || i.Term == daybook.TermStill)
+		}) {
+			took = append(took, o.Name())
+		}
+	}
+	return took, nil
+}
+
+// follow judges what is still with the old system though the book may claim: there
+// is nothing, unless something leaked.
+func (e *Engine) follow(ctx context.Context, c daybook.Cutover, took []string) error {
+	page, err := e.book.Items(ctx, daybook.ItemFilter{Cutover: e.name, Term: daybook.TermStill, Limit: 1})
+	if err != nil || len(page.Items)+len(took) == 0 {
+		return err
+	}
+	p, err := PlanOf(c)
+	if err != nil {
+		return err
+	}
+	var settled Settled
+	return e.settleOnce(ctx, c, p, &settled)
 }

@@ -12,10 +12,15 @@ type Swept struct {
 	Known int64 `json:"known"` // were jobs of the book already
 	Asked int64 `json:"asked"` // same id, another body: held for a person
 	Aside int64 `json:"aside"` // carried over as set aside: dead, or not readable
+	// Of a watch: how many jobs old workers took though the book may claim, and in
+	// how many looks the old gate was open. It was closed again each time.
+	Leaked int64 `json:"leaked,omitempty"`
+	Opened int64 `json:"gate_opened,omitempty"`
 }
 
 func (s *Swept) add(t Swept) {
 	s.Taken, s.Known, s.Asked, s.Aside = s.Taken+t.Taken, s.Known+t.Known, s.Asked+t.Asked, s.Aside+t.Aside
+	s.Leaked, s.Opened = s.Leaked+t.Leaked, s.Opened+t.Opened
 }
 
 // Move takes out every job that nobody works on, until none is left, and records

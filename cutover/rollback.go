@@ -48,6 +48,7 @@ func (e *Engine) Rollback(ctx context.Context) (Returned, error) {
 	if err := e.old.OpenGate(ctx); err != nil {
 		return r, err
 	}
+	e.step(GapReopened)
 	_, err = e.advance(ctx, daybook.PhaseReturned)
 	return r, err
 }
@@ -73,6 +74,9 @@ func (e *Engine) returnHeld(ctx context.Context, r *Returned) error {
 			recorded[i.ID+" "+i.Hash] = !i.Job.IsZero()
 		}
 		for _, o := range slices.Backward(held) {
+			if err := e.stillReturning(ctx); err != nil {
+				return err
+			}
 			if !recorded[o.Name()+" "+o.Hash()] {
 				if _, err := e.old.Return(ctx, o); err != nil {
 					return err
@@ -99,6 +103,9 @@ func (e *Engine) returnMoved(ctx context.Context, r *Returned) error {
 			}
 		}
 		e.step(GapMarked)
+		if err := e.stillReturning(ctx); err != nil {
+			return err
+		}
 		for _, i := range going {
 			if _, err := e.old.Return(ctx, *i.Old); err != nil {
 				return err
@@ -111,6 +118,14 @@ func (e *Engine) returnMoved(ctx context.Context, r *Returned) error {
 		r.Returned += int64(len(going))
 		e.report("jobs given back", r.Returned, 0)
 	}
+}
+
+// stillReturning refuses to give jobs back when another process has ended the
+// rollback meanwhile: old workers may have done them since, and a job that is
+// done leaves no trace over there by which a second one would be recognised.
+func (e *Engine) stillReturning(ctx context.Context) error {
+	_, err := e.in(ctx, "giving jobs back", daybook.PhaseReturning)
+	return err
 }
 
 // Retire ends the cutover when the old queue has been empty for as long as quiet,

@@ -36,6 +36,7 @@ func (e *Engine) Run(ctx context.Context) (Ran, error) {
 		if c, err = e.advance(ctx, daybook.PhaseRun); err != nil {
 			return r, err
 		}
+		e.step(GapOpened)
 	}
 	r.Released, err = e.release(ctx, c)
 	return r, err
@@ -51,8 +52,8 @@ func (e *Engine) release(ctx context.Context, c daybook.Cutover) (int64, error) 
 
 // Watch looks for late arrivals until ctx ends or d has passed (0 looks once):
 // what old producers and old workers still put into the old queue is recognised by
-// its id, or moved in once. It measures the plan's conditions, and one that is
-// declared to fire begins the rollback.
+// its id, or moved in once. It keeps the old gate closed, measures the plan's
+// conditions, and one that is declared to fire begins the rollback.
 func (e *Engine) Watch(ctx context.Context, d time.Duration) (Swept, error) {
 	var total Swept
 	until := time.Now().Add(d)
@@ -74,7 +75,12 @@ func (e *Engine) Watch(ctx context.Context, d time.Duration) (Swept, error) {
 }
 
 func (e *Engine) watchOnce(ctx context.Context, c daybook.Cutover) (Swept, error) {
-	swept, err := e.sweep(ctx, c)
+	swept, err := e.keepClosed(ctx, c)
+	if err != nil {
+		return swept, err
+	}
+	late, err := e.sweep(ctx, c)
+	swept.add(late)
 	if err != nil {
 		return swept, err
 	}
@@ -90,7 +96,7 @@ func (e *Engine) watchOnce(ctx context.Context, c daybook.Cutover) (Swept, error
 	}
 	if c, err = e.note(ctx, func(n *Notes) {
 		n.Late += swept.Taken + swept.Known
-		empty := swept.Taken+swept.Known == 0
+		empty := swept.Taken+swept.Known+swept.Leaked+swept.Opened == 0
 		for _, jobs := range left {
 			empty = empty && jobs == 0
 		}

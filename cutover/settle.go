@@ -145,6 +145,7 @@ func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, items []d
 	if err := e.book.JudgeOld(ctx, e.name, items, fates, "ended under its old owner"); err != nil {
 		return err
 	}
+	e.step(GapJudged)
 	return e.takeLost(ctx, c, p, lost, total)
 }
 

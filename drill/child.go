@@ -64,6 +64,7 @@ type child struct {
 	carried *carried  // nil where the bell leaves the process by itself
 	worker  *worker.Worker
 	sends   chan request
+	moves   chan string
 	sent    atomic.Int64
 }
 
@@ -82,7 +83,7 @@ func (c *child) live(orders *bufio.Reader) error {
 	if c.Bells {
 		book = c.bells(book)
 	}
-	c.sends = make(chan request, 8)
+	c.sends, c.moves = make(chan request, 8), make(chan string, 8)
 	live, err := c.begin(book)
 	if err != nil {
 		return err
@@ -122,6 +123,8 @@ func (c *child) begin(book *daybook.Book) (live func(context.Context) error, err
 		return func(ctx context.Context) error { return runLoops(ctx, book) }, nil
 	case roleServer:
 		return c.server(book)
+	case roleMover:
+		return c.mover(book)
 	}
 	c.makeWorker(book)
 	return c.worker.Run, nil
@@ -147,6 +150,8 @@ func (c *child) obey(o order) {
 		c.gate.goOn(o.Go)
 	case o.Send != nil:
 		push(c.sends, *o.Send)
+	case o.Move != "":
+		push(c.moves, o.Move)
 	case o.Hurt != nil && c.hurt != nil:
 		c.hurt.set(*o.Hurt)
 	case o.Ring != "" && c.carried != nil:

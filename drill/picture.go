@@ -24,7 +24,7 @@ const (
 func (r Report) SVG(w io.Writer) error {
 	rows := r.pictureRows()
 	seconds := max(r.Seconds, 1)
-	height := plotTop + rowHeight*len(rows) + loadHeight + 60
+	height := plotTop + rowHeight*len(rows) + loadHeight + 60 + 15*len(r.LeftOut)
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" `+
 		`font-size="10">`+"\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", plotLeft+plotWidth+plotRight, height)
@@ -51,6 +51,9 @@ func (r Report) SVG(w io.Writer) error {
 		}
 	}
 	r.drawLoad(&b, x, bottom+loadHeight)
+	for i, left := range r.LeftOut {
+		fmt.Fprintf(&b, "<text x=\"10\" y=\"%d\">%s</text>\n", bottom+loadHeight+40+15*i, html.EscapeString(left.String()))
+	}
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -26,6 +26,7 @@ type process struct {
 	on     chan int      // runs it went on from
 	sent   chan sent     // answers of an enqueuer
 	told   chan told     // what it counted
+	moved  chan moved    // how its steps of a cutover ended
 	ready  chan struct{} // closed when it does its work
 	rings  chan string   // to be brought to it
 	hub    *hub          // carries its rings; may be nil
@@ -42,6 +43,7 @@ const patience = 90 * time.Second
 func start(command []string, dir string, s setup, h *hub) (*process, error) {
 	p := &process{setup: s, cmd: exec.Command(command[0], command[1:]...), armed: make(chan int, 8),
 		at: make(chan standing, 8), on: make(chan int, 8), sent: make(chan sent, 8), told: make(chan told, 8),
+		moved: make(chan moved, 8),
 		ready: make(chan struct{}), rings: make(chan string, 64), hub: h, gone: make(chan struct{})}
 	fail := func(err error) (*process, error) {
 		return nil, &daybook.Error{Code: daybook.CodeInternal, Err: err,
@@ -111,6 +113,8 @@ func (p *process) hear(r report) {
 		push(p.sent, *r.Sent)
 	case r.Told != nil:
 		push(p.told, *r.Told)
+	case r.Moved != nil:
+		push(p.moved, *r.Moved)
 	case p.hub == nil:
 	case r.Listen != nil:
 		p.hub.listens(p)

@@ -41,6 +41,41 @@ func (r *FaultRow) add(e evidence, wrong int) {
 	r.Recovery = max(r.Recovery, e.recovered.Round(time.Millisecond).Seconds())
 }
 
+// LeftOut is why some kinds of fault couldn't be made here.
+type LeftOut struct {
+	Why    string   `json:"why"`
+	Faults []string `json:"faults"`
+}
+
+// leftOut brings together what was left out for one reason.
+func leftOut(rows []FaultRow) (all []LeftOut) {
+	for _, r := range rows {
+		if r.Left == "" {
+			continue
+		}
+		n := slices.IndexFunc(all, func(l LeftOut) bool { return l.Why == r.Left })
+		if n < 0 {
+			n, all = len(all), append(all, LeftOut{Why: r.Left})
+		}
+		if !slices.Contains(all[n].Faults, r.Name) {
+			all[n].Faults = append(all[n].Faults, r.Name)
+		}
+	}
+	return all
+}
+
+// String is it in one line.
+func (l LeftOut) String() string {
+	faults := strings.Join(l.Faults, ", ")
+	if n := len(l.Faults); n > leftNamed {
+		faults = fmt.Sprintf("%s … %s (%d kinds)", l.Faults[0], l.Faults[n-1], n)
+	}
+	return "Left out: " + faults + ": " + l.Why
+}
+
+// leftNamed is how many kinds that were left out are named in a line.
+const leftNamed = 4
+
 // event is one fault in time, for the picture.
 type event struct {
 	name, how string
@@ -65,6 +100,7 @@ type Report struct {
 	Happened        int            `json:"effects_happened"`
 	Faults          []FaultRow     `json:"faults"`
 	Found           []string       `json:"found,omitempty"`
+	LeftOut         []LeftOut      `json:"left_out,omitempty"`
 	events          []event
 	load            []int // jobs of the load that happened outside, by second
 }
@@ -102,6 +138,7 @@ func (s *stand) judge(ctx context.Context) (Report, error) {
 		r.Violations += row.Violations
 		r.Void += row.Void
 	}
+	r.LeftOut = leftOut(s.rows)
 	r.RecoverySeconds = s.slowest.Round(time.Millisecond).Seconds()
 	r.Found = s.found[:min(len(s.found), foundMax)]
 	return r, nil
@@ -257,7 +294,7 @@ func (r Report) slowest() string {
 // Table writes the report for people.
 func (r Report) Table(w io.Writer) error {
 	var b strings.Builder
-	const form = "%-18s %-5s %5v %5v %10v %9v  %s\n"
+	const form = "%-22s %-5s %5v %5v %10v %9v  %s\n"
 	fmt.Fprintf(&b, form, "FAULT", "HOW", "MADE", "VOID", "VIOLATIONS", "RECOVERY", "")
 	for _, row := range r.Faults {
 		recovery := fmt.Sprintf("%.2f s", row.Recovery)
@@ -273,7 +310,11 @@ func (r Report) Table(w io.Writer) error {
 	for _, found := range r.Found {
 		fmt.Fprintln(&b, "  "+found)
 	}
-	fmt.Fprintf(&b, "\n%s\n", r.Verdict())
+	fmt.Fprintln(&b)
+	for _, left := range r.LeftOut {
+		fmt.Fprintln(&b, left)
+	}
+	fmt.Fprintln(&b, r.Verdict())
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -11,7 +11,7 @@ import (
 // scene is one kind of fault.
 type scene struct {
 	name string // unique with how
-	how  string // kill or stop, in a gap
+	how  string // kill or stop, in a gap or in a step of a cutover
 	what string // in a few words
 	// needs says why it can't be made here, "" that it can; nil is that it always
 	// can.
@@ -23,8 +23,8 @@ type scene struct {
 	run func(ctx context.Context, l *lane, e *evidence) error
 }
 
-// allScenes lists them: the gaps, rings, late owners, pairs, and what befalls
-// processes, connections and servers.
+// allScenes lists them: the gaps, rings, late owners, pairs, the steps of a
+// cutover, and what befalls processes, connections and servers.
 func allScenes() (all []scene) {
 	for _, g := range daybook.Gaps {
 		for _, how := range faultKinds {
@@ -42,7 +42,7 @@ func allScenes() (all []scene) {
 			all = append(all, pairScene(d, o))
 		}
 	}
-	return slices.Concat(all, processScenes, databaseScenes)
+	return slices.Concat(all, cutoverScenes(), processScenes, databaseScenes)
 }
 
 // Names lists the faults, each once, gaps first.
@@ -58,7 +58,7 @@ func Names() (names []string) {
 // Listed is a fault for people.
 type Listed struct {
 	Name string `json:"name"`
-	How  string `json:"how,omitempty"` // kill and stop, in a gap
+	How  string `json:"how,omitempty"` // kill and stop, in a gap or in a step of a cutover
 	What string `json:"what"`
 }
 

@@ -20,6 +20,10 @@ type Site struct {
 	Where  func(Route) (string, error)
 	Server Server
 	Power  Power
+	// Old starts a Redis for the drill alone, in which it has an old system's
+	// queues; nil is that it can't, and NoOld says why.
+	Old   func() (url string, stop func() error, err error)
+	NoOld string
 	// Full opens a fresh SQLite book of its own in a folder, whose file can't grow
 	// beyond what little it has; room makes some room in it.
 	Full func(ctx context.Context, dir string) (book *daybook.Book, room func() error, err error)

@@ -88,6 +88,7 @@ type stand struct {
 	shaking  sync.Mutex   // and one the load
 	still    sync.RWMutex // for faults of the whole server nobody else makes one
 
+	olds   oldStore
 	tally  sync.Mutex
 	sheet  *sheet
 	rows   []FaultRow
@@ -118,6 +119,7 @@ func RunFaults(ctx context.Context, o FaultOptions) (report Report, err error) {
 	defer book.Close()
 	s.hear(book)
 	defer s.endRelay()
+	defer func() { err = errors.Join(err, s.olds.end()) }()
 	if s.load, err = s.startLoad(ctx); err != nil {
 		return report, err
 	}

@@ -21,6 +21,7 @@ const (
 	roleEnqueuer role = "enqueuer"
 	roleRelay    role = "relay"
 	roleServer   role = "server"
+	roleMover    role = "mover"
 )
 
 // setup is the first line that a child reads.
@@ -41,7 +42,11 @@ type setup struct {
 	Accepted string        `json:",omitempty"` // where an enqueuer writes the ids that it was answered
 	Server   string        `json:",omitempty"` // the address to serve at, or to enqueue through
 	Clock    time.Duration `json:",omitempty"` // how far its wall clock is off
+	Old      oldPlace      `json:",omitzero"`  // what a mover moves
 }
+
+// oldPlace is a queue of an old system, with the cutover that moves it.
+type oldPlace struct{ URL, Queue, Cutover string }
 
 // planted is a fault of the worker itself, which the drill must find: for its
 // own tests.
@@ -51,6 +56,7 @@ type planted string
 const (
 	forgetful planted = "forgetful" // calls outside of the ledger
 	deaf      planted = "deaf"      // no fault ever reaches it
+	careless  planted = "careless"  // movers forget what a dead one held
 )
 
 // arming makes a child stand still when it comes to a gap. No gap takes the
@@ -78,6 +84,7 @@ type order struct {
 	Send *request `json:",omitempty"`
 	Hurt *hurting `json:",omitempty"`
 	Ring string   `json:",omitempty"` // a ring for this queue, carried by the parent
+	Move string   `json:",omitempty"` // a step of a cutover
 	Tell int      `json:",omitempty"` // say what you counted
 }
 
@@ -92,6 +99,14 @@ type report struct {
 	Rings  []string  `json:",omitempty"` // rung, for the parent to carry
 	Listen []string  `json:",omitempty"` // it listens to these queues
 	Told   *told     `json:",omitempty"`
+	Moved  *moved    `json:",omitempty"`
+}
+
+// moved says how a step of a cutover ended.
+type moved struct {
+	Verb string
+	Code daybook.Code `json:",omitempty"`
+	Text string       `json:",omitempty"`
 }
 
 // standing says that the child stands in a gap and waits.

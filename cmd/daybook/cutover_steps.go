@@ -88,6 +88,12 @@ func sweptRows(t *table, s cutover.Swept) {
 	t.row("recognised", s.Known)
 }
 
+func watchRows(t *table, s cutover.Swept) {
+	sweptRows(t, s)
+	t.row("taken by old workers meanwhile", s.Leaked)
+	t.row("looks that found the old gate open, and closed it", s.Opened)
+}
+
 func (a *app) cutoverMoveCommand() *cobra.Command {
 	return a.cutoverStepCommand("move", "Take every job that nobody works on out of the old queue, held", nil,
 		func(ctx context.Context, e *cutover.Engine) error {
@@ -137,7 +143,12 @@ func (a *app) cutoverWatchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(s, func(t *table) { sweptRows(t, s) })
+			if err := a.show(s, func(t *table) { watchRows(t, s) }); err != nil || s.Opened+s.Leaked == 0 {
+				return err
+			}
+			return exitError{statusRefused, fmt.Sprintf("old workers must not claim now: the old gate was found open %s and "+
+				"closed again, and %s taken; find out who opens it, or starts old workers", count(int(s.Opened), "time"),
+				count(int(s.Leaked), "job"))}
 		}, "daybook cutover watch mail --from redis://localhost:6379/0",
 		"daybook cutover watch mail --from redis://localhost:6379/0 --for 24h")
 }
@@ -273,6 +284,10 @@ func boardRows(t *table, b cutover.Board) {
 	t.row("", "")
 	if g := b.Notes.Gate; g != nil {
 		paragraph(t, "gate", fmt.Sprintf("proved at %s, %d jobs taken meanwhile; %s", g.Proved, g.Leaks, g.How))
+		if g.Opened > 0 {
+			paragraph(t, "gate found open", fmt.Sprintf("%d times since the book may claim, last at %s; closed again", g.Opened,
+				g.OpenedAt))
+		}
 	}
 	balanceRows(t, b.Balance)
 	t.row("late arrivals", b.Notes.Late)

@@ -52,11 +52,16 @@ func (q *oldQueue) must(err error) {
 	}
 }
 
+// sidekiqMessage is a job as Sidekiq writes it.
+func sidekiqMessage(jid string) string {
+	return fmt.Sprintf(`{"class":"MailJob","args":[%q],"jid":%q,"queue":"mail","retry":5,"created_at":1795986589.25}`,
+		jid, jid)
+}
+
 // put lays a job into one of Sidekiq's sets, or into its list.
 func (q *oldQueue) put(key, jid string, due time.Time) {
 	q.t.Helper()
-	job := fmt.Sprintf(`{"class":"MailJob","args":[%q],"jid":%q,"queue":"mail","retry":5,"created_at":1795986589.25}`,
-		jid, jid)
+	job := sidekiqMessage(jid)
 	ctx := q.t.Context()
 	if key == "queue:mail" {
 		q.must(q.redis.LPush(ctx, key, job).Err())
@@ -194,9 +199,19 @@ func TestCutoverReconcileNames(t *testing.T) {
 	q.must(q.redis.SAdd(ctx, "processes", "vm:9:zzz").Err())
 	q.must(q.redis.HSet(ctx, "vm:9:zzz", "info", `{"queues":["mail"],"identity":"vm:9:zzz"}`, "busy", 1, "quiet", "false",
 		"beat", fmt.Sprint(time.Now().Unix())).Err())
-	q.must(q.redis.HSet(ctx, "vm:9:zzz:workers", "t1", `{"queue":"mail","run_at":1795986563,"payload":`+
-		`"{\"class\":\"MailJob\",\"args\":[],\"jid\":\"b2\",\"queue\":\"mail\"}"}`).Err())
+	inHand := func(message string) {
+		work, err := json.Marshal(map[string]any{"queue": "mail", "run_at": 1795986563, "payload": message})
+		q.must(err)
+		q.must(q.redis.HSet(ctx, "vm:9:zzz:workers", "t1", work).Err())
+	}
 	var b cutover.Balance
+	inHand(sidekiqMessage("a1"))
+	q.json(statusViolation, &b, "cutover", "reconcile", "mail")
+	if b.Balanced || len(b.Wrong) != 1 || b.Wrong[0].ID != "a1" || b.Still != 0 {
+		t.Errorf("got %+v, want a1 named, which is in both", b)
+	}
+	inHand(sidekiqMessage("b2"))
+	b = cutover.Balance{}
 	q.json(statusViolation, &b, "cutover", "reconcile", "mail")
 	if b.Balanced || len(b.Wrong) != 1 || b.Wrong[0].ID != "b2" {
 		t.Errorf("got %+v, want b2 named", b)

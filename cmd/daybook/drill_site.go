@@ -11,12 +11,14 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/drill"
+	"github.com/daybookdev/daybook/internal/brokertest"
 	"github.com/daybookdev/daybook/store/sqlite"
 )
 
@@ -43,6 +45,7 @@ func (a *app) drillSite(ctx context.Context, power drill.Power) (drillBook, dril
 		}
 	}
 	site := drill.Site{Power: power, Store: "sqlite", Bell: a.flags.bell, Full: fullBook}
+	site.Old, site.NoOld = oldRedis()
 	book.Name, book.Bell = cmp.Or(book.Schema, scratchSchema()), a.flags.bell
 	if at, ok := db.(postgresDatabase); ok {
 		site.Store, site.Full = "postgres", nil
@@ -61,6 +64,22 @@ func (a *app) drillSite(ctx context.Context, power drill.Power) (drillBook, dril
 	site.BellAddr = hostOf(book.Bell)
 	site.Where = func(r drill.Route) (string, error) { return book.where(r) }
 	return book, site, nil
+}
+
+// oldRedis starts a Redis of the drill's own, where a cutover has something to move;
+// without a program for it none, and why.
+func oldRedis() (start func() (string, func() error, error), missing string) {
+	program := brokertest.RedisProgram()
+	if _, err := exec.LookPath(program.Name); err != nil {
+		return nil, "there is no redis-server to keep an old queue in; install it"
+	}
+	return func() (string, func() error, error) {
+		server, err := brokertest.Open(program)
+		if err != nil {
+			return "", nil, err
+		}
+		return (&brokertest.Redis{Server: server}).URL() + "/0", server.Stop, nil
+	}, ""
 }
 
 // where names the drill's book, reached as the route says.

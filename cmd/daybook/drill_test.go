@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/cutover/sourcetest"
 	"github.com/daybookdev/daybook/drill"
 	"github.com/daybookdev/daybook/internal/pgtest"
 )
@@ -120,6 +121,9 @@ func TestDrillOfFaults(t *testing.T) {
 		if c.postgres() {
 			gaps = []string{"accept", "cancel-claim", "commit-lost-before", "commit-lost-after", "bell-half-open",
 				"connections-killed", "connections-cut", "idle-connections"}
+		}
+		if sourcetest.Wanted() {
+			gaps = append(gaps, "cutover-imported", "cutover-late-taken", "cutover-marked")
 		}
 		args := []string{"drill", "--seed", "4", "-o", "json", "--svg", "drill.svg"}
 		for _, gap := range gaps {

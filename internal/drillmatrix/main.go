@@ -135,6 +135,10 @@ type report struct {
 	Recovery   float64        `json:"recovery_seconds_max"`
 	Replay     string         `json:"replay"`
 	Accepted   int            `json:"accepted"`
+	LeftOut    []struct {
+		Why    string   `json:"why"`
+		Faults []string `json:"faults"`
+	} `json:"left_out"`
 }
 
 func run(ctx context.Context, on []string, seeds, first int, minutes, long float64) (err error) {
@@ -148,7 +152,7 @@ func run(ctx context.Context, on []string, seeds, first int, minutes, long float
 		return fmt.Errorf("building: %w: %s", err, out)
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "ON\tSEED\tMINUTES\tFAULTS\tKINDS\tACCEPTED\tVIOLATIONS\tVOID\tLONGEST RECOVERY")
+	fmt.Fprintln(table, "ON\tSEED\tMINUTES\tFAULTS\tKINDS\tACCEPTED\tLEFT OUT\tVIOLATIONS\tVOID\tLONGEST RECOVERY")
 	bad := 0
 	for _, p := range places {
 		if !slices.Contains(on, p.name) || ctx.Err() != nil {
@@ -201,12 +205,15 @@ func (p place) drill(ctx context.Context, dir, program string, table *tabwriter.
 		if err != nil {
 			bad++
 		}
-		faults := 0
+		faults, left := 0, 0
+		for _, l := range r.LeftOut {
+			left += len(l.Faults)
+		}
 		for _, n := range r.Injected {
 			faults += n
 		}
-		fmt.Fprintf(table, "%s\t%d\t%g\t%d\t%d\t%d\t%d\t%d\t%.1f s\n", p.name, r.Seed, last, faults, len(r.Injected),
-			r.Accepted, r.Violations, r.Void, r.Recovery)
+		fmt.Fprintf(table, "%s\t%d\t%g\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f s\n", p.name, r.Seed, last, faults, len(r.Injected),
+			r.Accepted, left, r.Violations, r.Void, r.Recovery)
 		fmt.Fprintf(os.Stderr, "%s seed %d: %d faults, %d violations, %d void\n", p.name, r.Seed, faults, r.Violations,
 			r.Void)
 	}

@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 		"store/sqlite", "worker"},
 	"cutover/sourcetest":       {"root", "cutover", "internal/oldredis"},
 	"internal/oldredis":        {"root"},
+	"internal/oldqueue":        {"root"},
 	"examples/webhooks":        {},
 	"examples/effects":         {"root", "examples/effects/outside", "store/sqlite", "worker"},
 	"examples/effects/outside": {},

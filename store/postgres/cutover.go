@@ -64,9 +64,39 @@ func (t *tx) SaveCutover(_ context.Context, c daybook.Cutover) error {
 	return t.flush()
 }
 
-// SaveItems inserts items or overwrites them.
+// saveItems inserts items or overwrites them, all of a call at once.
+const saveItems = `INSERT INTO daybook.cutover_item (cutover, id, occurrence, term, place, first, last, arrived, asked,
+		again, seen_at, doc, old)
+	SELECT $1::text, u.id, u.occurrence, u.term, u.place, u.first, u.last, u.arrived, u.asked, u.again, u.seen_at, u.doc,
+		nullif(u.old, '')
+	FROM unnest($2::text[], $3::int[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::boolean[], $9::boolean[],
+		$10::bigint[], $11::bigint[], $12::text[], $13::text[])
+		u(id, occurrence, term, place, first, last, arrived, asked, again, seen_at, doc, old)
+	ON CONFLICT (cutover, id, occurrence) DO UPDATE SET term = excluded.term, place = excluded.place,
+		first = excluded.first, last = excluded.last, arrived = excluded.arrived, asked = excluded.asked,
+		again = excluded.again, seen_at = excluded.seen_at, doc = excluded.doc, old = excluded.old`
+
+// SaveItems inserts items or overwrites them. Of one that is there twice, which
+// one statement can't write, the last counts.
 func (t *tx) SaveItems(_ context.Context, cutover string, items []daybook.Item) error {
-	for _, i := range items {
+	type key struct {
+		id         string
+		occurrence int
+	}
+	last := make(map[key]int, len(items))
+	for n, i := range items {
+		last[key{i.ID, i.Occurrence}] = n
+	}
+	if len(last) == 0 {
+		return nil
+	}
+	var ids, terms, firsts, lasts, docs, olds []string
+	var occurrences, places, again, seen []int64
+	var arrived, asked []bool
+	for n, i := range items {
+		if last[key{i.ID, i.Occurrence}] != n {
+			continue
+		}
 		doc, err := json.Marshal(i)
 		if err != nil {
 			return fmt.Errorf("writing an item: %w", err)
@@ -75,16 +105,15 @@ func (t *tx) SaveItems(_ context.Context, cutover string, items []daybook.Item) 
 		if err != nil {
 			return fmt.Errorf("writing an item: %w", err)
 		}
-		t.later(1, "items", `INSERT INTO daybook.cutover_item (cutover, id, occurrence, term, place, first, last, arrived,
-				asked, again, seen_at, doc, old)
-			VALUES ($1::text, $2::text, $3::int, $4::text, $5::bigint, $6::text, $7::text, $8::boolean, $9::boolean,
-				$10::bigint, $11::bigint, $12::text, $13::text)
-			ON CONFLICT (cutover, id, occurrence) DO UPDATE SET term = excluded.term, place = excluded.place,
-				first = excluded.first, last = excluded.last, arrived = excluded.arrived, asked = excluded.asked,
-				again = excluded.again, seen_at = excluded.seen_at, doc = excluded.doc, old = excluded.old`,
-			cutover, i.ID, int64(i.Occurrence), string(i.Term), i.Place, string(i.First), string(i.Last), i.Arrived, i.Asked,
-			i.Again, int64(i.SeenAt), string(doc), nullText(old))
+		ids, terms = append(ids, i.ID), append(terms, string(i.Term))
+		docs, olds = append(docs, string(doc)), append(olds, old)
+		firsts, lasts = append(firsts, string(i.First)), append(lasts, string(i.Last))
+		occurrences, places = append(occurrences, int64(i.Occurrence)), append(places, i.Place)
+		again, seen = append(again, i.Again), append(seen, int64(i.SeenAt))
+		arrived, asked = append(arrived, i.Arrived), append(asked, i.Asked)
 	}
+	t.later(int64(len(last)), "items", saveItems, cutover, ids, occurrences, terms, places, firsts, lasts, arrived, asked,
+		again, seen, docs, olds)
 	return t.flush()
 }
 

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/daybookdev/daybook"
@@ -12,34 +10,33 @@ import (
 // Save carries out changes. Each statement names what the row must still be;
 // the count of changed rows tells when it isn't.
 func (t *tx) Save(_ context.Context, changes []daybook.Change) error {
-	var revived []daybook.Change
+	var revived, arrived []daybook.Change
 	for _, c := range changes {
 		queue, err := t.makeQueue(c.Now.Queue)
 		if err != nil {
 			return err
 		}
 		t.count(c.Now.Queue, c.Delta(), c.Eligible(t.Now()))
-		if c.Move == daybook.MoveRevive && len(changes) > 1 {
+		switch {
+		case c.Move == daybook.MoveRevive && len(changes) > 1:
 			revived = append(revived, c)
-			continue
-		}
-		if c.Was.State == "" {
-			err = t.saveArrival(c, queue)
-		} else {
-			err = t.saveMove(c, queue)
-		}
-		if err != nil {
-			return err
+		case c.Was.State == "":
+			arrived = append(arrived, c)
+		default:
+			t.saveMove(c, queue)
 		}
 	}
 	if len(revived) > 0 {
 		t.saveRevived(revived)
 	}
+	if err := t.saveArrivals(arrived); err != nil {
+		return err
+	}
 	return t.flush()
 }
 
 // saveMove carries out one change of a job that is there.
-func (t *tx) saveMove(c daybook.Change, queue int64) error {
+func (t *tx) saveMove(c daybook.Change, queue int64) {
 	t.leave(c, queue)
 	switch {
 	case c.Move == daybook.MoveClaim:
@@ -54,7 +51,6 @@ func (t *tx) saveMove(c daybook.Change, queue int64) error {
 		t.enready(c, queue)
 	}
 	t.saveBeside(c)
-	return nil
 }
 
 // lane is where a job of a queue waits: see ready.
@@ -133,46 +129,6 @@ func (t *tx) enready(c daybook.Change, queue int64) {
 	t.later(1, "waiting jobs", `INSERT INTO daybook.ready (lane, rank, run_at, seq, kind, suspect, ledger, expires_at)
 		VALUES ($1::int, $2::smallint, $3::bigint, $4::bigint, $5::text, $6::boolean, $7::boolean, $8::bigint)`,
 		lane(queue, j), rank(j.Priority), int64(j.RunAt), j.Ref, j.Kind, j.Suspect(), hasEffects(c), null(j.ExpiresAt))
-}
-
-// saveArrival inserts a job that moved in. Its origin is unique: a second
-// import of it is refused by the index.
-func (t *tx) saveArrival(c daybook.Change, queue int64) error {
-	j := c.Now
-	origin, err := json.Marshal(j.Origin)
-	if err != nil {
-		return fmt.Errorf("writing an origin: %w", err)
-	}
-	var timeout, most any
-	if j.Timeout != daybook.TimeoutDefault {
-		timeout = j.Timeout.Microseconds()
-	}
-	if j.MaxFailures != daybook.MaxFailuresDefault {
-		most = int64(j.MaxFailures)
-	}
-	seq, err := t.one(`INSERT INTO daybook.job (id, queue, kind, rank, state, run_at, max_failures, set_aside_lost,
-		timeout,
-		enqueued_at, expires_at, key, ended_at, reason, held_by, origin, args, trace, failures)
-		VALUES ($1::text::uuid, $2::int,
-		$3::text, $4::smallint, $5::smallint, $6::bigint, $7::int, $8::boolean, $9::bigint, $10::bigint, $11::bigint,
-		$12::text, $13::bigint, $14::text, $15::text, $16::text, $17::text, $18::text, $19::int)
-		ON CONFLICT DO NOTHING RETURNING seq`,
-		j.ID.String(), queue, j.Kind, rank(j.Priority), slowCode(j.State), int64(j.RunAt), most,
-		nullTrue(j.OnLost == daybook.LostSetAside), timeout, int64(j.EnqueuedAt), null(j.ExpiresAt), nullText(j.Key),
-		null(j.EndedAt), nullText(j.Reason), nullText(j.HeldBy), string(origin), string(j.Args),
-		nullText(j.Trace().Column()), nullInt(int64(j.Failures)))
-	if err != nil {
-		return err
-	}
-	if seq == nil {
-		return (&statement{want: 1, what: "new origins"}).sure(0)
-	}
-	c.Now.Ref, c.Was.Ref = num(seq), num(seq)
-	if j.State == daybook.Waiting {
-		t.enready(c, queue)
-	}
-	t.saveBeside(c)
-	return nil
 }
 
 // saveBeside writes what goes with a change: attempt, effect and event.

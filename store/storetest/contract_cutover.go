@@ -14,7 +14,9 @@ var contractOfCutovers = []test{
 	{"ItemCounts counts what is alike", itemsCount},
 	{"ImportOld takes a job in once", importsOnce},
 	{"ImportOld carries attempts, due time and what it was set aside for", importsWhole},
+	{"An origin moves in once", originOnce},
 	{"ReturnOld gives back what never ran, and keeps the rest", returnsWhatNeverRan},
+	{"What went back can move in again", movesInAgain},
 }
 
 // cutover begins one and takes it to a phase.
@@ -234,6 +236,13 @@ func importsWhole(w *world) {
 	same(w, "term of the dead", got[1].Item.Term, daybook.TermDead)
 	same(w, "lost", w.stands(got[2].Item.Job, daybook.SetAside).Reason, daybook.ReasonEffectOpen)
 	same(w, "term of the lost", got[2].Item.Term, daybook.TermOpen)
+	for _, p := range []daybook.Phase{daybook.PhaseSettle, daybook.PhaseRun} {
+		_, err := w.book.AdvanceCutover(w.ctx, "c", p, someone)
+		w.ok(err)
+	}
+	_, err = w.book.Settle(w.ctx, got[2].Item.Job, daybook.HandlerEffect, daybook.Verdict{}, someone)
+	w.ok(err)
+	same(w, "what a person sends back runs", w.claimed(w.session("w")).ID, got[2].Item.Job)
 }
 
 func returnsWhatNeverRan(w *world) {
@@ -273,4 +282,59 @@ func returnsWhatNeverRan(w *world) {
 	rest, kept, err := w.book.ReturnOld(w.ctx, "c", 10, someone)
 	w.ok(err)
 	same(w, "rest", len(rest)+len(kept), 0)
+}
+
+// movesInAgain: an origin is unique among cutovers of one round, and a queue that
+// went back begins the next one.
+func movesInAgain(w *world) {
+	w.cutover(daybook.PhaseMove)
+	same1 := []daybook.Arriving{arriving("1", "a", nil)}
+	first, err := w.book.ImportOld(w.ctx, "c", same1)
+	w.ok(err)
+	next := daybook.Cutover{Name: "d", System: "sidekiq", Store: "redis://there", OldQueue: "old", Queue: "other"}
+	_, err = w.book.PlanCutover(w.ctx, next, someone)
+	w.refused(err, daybook.CodeRefused) // the first one isn't over
+	_, err = w.book.AdvanceCutover(w.ctx, "c", daybook.PhaseReturning, someone)
+	w.ok(err)
+	going, _, err := w.book.ReturnOld(w.ctx, "c", 10, someone)
+	w.ok(err)
+	w.ok(w.book.Returned(w.ctx, "c", going))
+	_, err = w.book.AdvanceCutover(w.ctx, "c", daybook.PhaseReturned, someone)
+	w.ok(err)
+	c, err := w.book.PlanCutover(w.ctx, next, someone)
+	w.ok(err)
+	same(w, "round", c.Round, 1)
+	for _, p := range []daybook.Phase{daybook.PhaseShadow, daybook.PhaseGate, daybook.PhaseMove} {
+		_, err := w.book.AdvanceCutover(w.ctx, "d", p, someone)
+		w.ok(err)
+	}
+	again, err := w.book.ImportOld(w.ctx, "d", same1)
+	w.ok(err)
+	same(w, "taken again", again[0].Taken, true)
+	same(w, "as another job", again[0].Item.Job == first[0].Item.Job, false)
+	w.stands(first[0].Item.Job, daybook.Moved)
+	w.stands(again[0].Item.Job, daybook.Waiting)
+}
+
+// originOnce: of two jobs of one origin the second is refused, whatever its state,
+// and with it all of its call.
+func originOnce(w *world) {
+	w.cutover(daybook.PhaseMove)
+	arrival := func(id string, aside daybook.Reason) daybook.Change {
+		n, err := daybook.Request{Queue: "q", Kind: "k", Args: []byte(`1`)}.Prepare()
+		w.ok(err)
+		return n.Import(daybook.Arrival{Aside: aside, Origin: daybook.Origin{System: "s", Store: "t", Queue: "o", ID: id}},
+			w.clock.time())
+	}
+	save := func(changes ...daybook.Change) error {
+		return w.cutoverTx(func(tx daybook.Tx, _ daybook.CutoverTx) error { return tx.Save(w.ctx, changes) })
+	}
+	for _, aside := range []daybook.Reason{"", daybook.ReasonFailures} {
+		known, fresh := "known "+string(aside), "fresh "+string(aside)
+		w.ok(save(arrival(known, aside)))
+		other := arrival(fresh, aside)
+		w.refused(save(other, arrival(known, aside)), daybook.CodeFenced)
+		_, err := w.book.Job(w.ctx, other.Now.ID)
+		w.refused(err, daybook.CodeNotFound)
+	}
 }

@@ -61,13 +61,17 @@ class AttemptError(_AttemptError, total=False):
     cut: bool
 
 
-class Origin(TypedDict):
+class _Origin(TypedDict):
     system: str
     store: str
     queue: str
     id: str
     occurrence: int
     payload_hash: str
+
+
+class Origin(_Origin, total=False):
+    round: int
 
 
 class _Job(TypedDict):

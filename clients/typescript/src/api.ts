@@ -45,6 +45,7 @@ export interface Origin {
   id: string;
   occurrence: number;
   payload_hash: string;
+  round?: number;
 }
 
 export interface Job {
