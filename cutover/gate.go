@@ -50,6 +50,9 @@ func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error
 			q.Missing)
 	}
 	if c.Phase == daybook.PhaseShadow {
+		if err := e.early(ctx, c, p); err != nil {
+			return GateProof{}, err
+		}
 		if err := e.sample(ctx, c); err != nil { // who has what, before it changes
 			return GateProof{}, err
 		}
@@ -61,6 +64,9 @@ func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error
 		return GateProof{}, err
 	}
 	e.step(GapClosed)
+	if err := e.early(ctx, c, p); err != nil {
+		return GateProof{}, err
+	}
 	return e.prove(ctx, c, most)
 }
 

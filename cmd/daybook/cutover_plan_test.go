@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/cutover"
+	"github.com/daybookdev/daybook/store/postgres"
+)
+
+// atBook works on the book without a command.
+func (q *oldQueue) atBook(work func(context.Context, *daybook.Book) error) error {
+	a := &app{stderr: io.Discard, now: q.clock, flags: globals{db: q.db, schema: postgres.SchemaDefault}}
+	return a.onBook(q.t.Context(), work)
+}
+
+// Producers that write to both before the gate have old workers do what the book
+// would do once more: the gate refuses, until those jobs here are called off. The old
+// copies then are the old system's, and one that still lies there is asked about.
+func TestCutoverDoubleTooEarly(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	q.put("queue:mail", "a1", time.Time{})
+	q.carryWith("double")
+	q.ok("enqueue", "--queue", "mail", "--kind", "MailJob", "--args", `["a1"]`, "--key", "a1")
+	refused := func() {
+		t.Helper()
+		s := q.want(statusRefused, "cutover", "gate", "mail")
+		if !strings.Contains(s.err, "1 jobs were written to queue mail before the gate, such as ") {
+			t.Errorf("got %+v", s)
+		}
+	}
+	refused()
+	if s := q.ok("cutover", "status", "mail"); !strings.Contains(s, "shadow: old may claim") {
+		t.Errorf("the refused gate has changed something:\n%s", s)
+	}
+	q.must(q.atBook(func(ctx context.Context, book *daybook.Book) error {
+		_, err := book.AdvanceCutover(ctx, "mail", daybook.PhaseGate, daybook.By{Actor: "ada"}) // as if it came in between
+		return err
+	}))
+	refused()
+	q.ok("job", "cancel", "--queue", "mail", "--state", "waiting", "--reason", "too early", "-y")
+	q.ok("enqueue", "--queue", "mail", "--kind", "MailJob", "--args", `["b2"]`, "--key", "b2") // since the gate
+	q.gate()
+	q.put("queue:mail", "b2", time.Time{})
+	var swept cutover.Swept
+	if q.json(statusDone, &swept, "cutover", "move", "mail"); swept.Taken != 1 || swept.Asked != 1 || swept.Known != 1 {
+		t.Errorf("got %+v, want a1 asked about and b2 recognised", swept)
+	}
+	q.ok("check", "--full")
+}
+
+// What plan was told of classes holds for the later steps, unless they are told
+// something else.
+func TestCutoverMapping(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	file := filepath.Join(q.dir, "classes.toml")
+	q.must(os.WriteFile(file, []byte("[MailJob]\nkind = \"mail\"\nargs = \"only\"\ntimeout = \"90s\"\n"), 0o600))
+	q.put("queue:mail", "a1", time.Time{})
+	page := q.ok("cutover", "plan", "mail", "--system", "sidekiq", "--queue", "mail", "--intake", "deploy", "--owners",
+		"ask", "--no-rollback", "--map", file)
+	if !strings.Contains(page, "1 jobs become kind mail, by --map") {
+		t.Errorf("the page doesn't say what classes become:\n%s", page)
+	}
+	q.ok("cutover", "shadow", "mail", "--for", "0s")
+	q.gate()
+	q.ok("cutover", "move", "mail")
+	q.must(os.WriteFile(file, []byte("[MailJob]\nkind = \"other\"\n"), 0o600))
+	q.put("queue:mail", "b2", time.Time{})
+	q.ok("cutover", "settle", "mail", "--map", file)
+	got := map[string]string{}
+	q.must(q.atBook(func(ctx context.Context, book *daybook.Book) error {
+		page, err := book.Jobs(ctx, daybook.Filter{Queue: "mail"})
+		for _, j := range page.Items {
+			got[j.Origin.ID] = fmt.Sprint(j.Kind, " ", string(j.Args), " ", j.Timeout)
+		}
+		return err
+	}))
+	if want := map[string]string{"a1": `mail "a1" 1m30s`, "b2": `other ["b2"] 24h0m0s`}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// The mapping files of the guides can be read.
+func TestCutoverGuidesMappings(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "cutover", "*.md"))
+	if err != nil || len(pages) != 4 {
+		t.Fatalf("got %v (%v)", pages, err)
+	}
+	for _, page := range append(pages, filepath.Join("..", "..", "docs", "cutover.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, block, found := strings.Cut(string(text), "```toml\n")
+		block, _, _ = strings.Cut(block, "```")
+		file := filepath.Join(t.TempDir(), "classes.toml")
+		if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := readMapping(file); !found || err != nil || len(m.Classes) == 0 {
+			t.Errorf("%s: %v (%v)", page, m, err)
+		}
+	}
+}
