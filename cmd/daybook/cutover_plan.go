@@ -123,11 +123,11 @@ func kindRows(t *table, p cutover.Plan, n cutover.OldInventory) {
 		for _, of := range n.Classes[class] {
 			jobs += of
 		}
-		how := "as it is there: no --map names it"
+		how := "no --map names it"
 		if _, named := p.Classes[class]; named {
 			how = "by --map"
 		}
-		t.row("  class "+class, fmt.Sprintf("%d jobs become kind %s, %s", jobs, m.KindOf(class), how))
+		t.row("  class "+dash(class), fmt.Sprintf("%d → kind %s (%s)", jobs, m.KindOf(class), how))
 	}
 }
 

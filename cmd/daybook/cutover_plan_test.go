@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/cutover"
 	"github.com/daybookdev/daybook/store/postgres"
@@ -72,7 +74,7 @@ func TestCutoverMapping(t *testing.T) {
 	q.put("queue:mail", "a1", time.Time{})
 	page := q.ok("cutover", "plan", "mail", "--system", "sidekiq", "--queue", "mail", "--intake", "deploy", "--owners",
 		"ask", "--no-rollback", "--map", file)
-	if !strings.Contains(page, "1 jobs become kind mail, by --map") {
+	if !strings.Contains(page, "1 → kind mail (by --map)") {
 		t.Errorf("the page doesn't say what classes become:\n%s", page)
 	}
 	q.ok("cutover", "shadow", "mail", "--for", "0s")
@@ -92,6 +94,69 @@ func TestCutoverMapping(t *testing.T) {
 	if want := map[string]string{"a1": `mail "a1" 1m30s`, "b2": `other ["b2"] 24h0m0s`}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+}
+
+// A process that doesn't say at once that it is quiet is told again, as long as gate is
+// to wait.
+func TestCutoverGateWaits(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	q.carry()
+	ctx := t.Context()
+	q.must(q.redis.SAdd(ctx, "processes", "vm:9:zzz").Err())
+	beat := func(quiet string) error {
+		return q.redis.HSet(ctx, "vm:9:zzz", "info", `{"queues":["mail"],"identity":"vm:9:zzz"}`, "busy", 0, "quiet", quiet,
+			"beat", fmt.Sprint(time.Now().Unix())).Err()
+	}
+	q.must(beat("false"))
+	heard := make(chan error, 1)
+	go func() { // it hears when it is told again: once each, when a gate begins, and then
+		for range 3 {
+			if err := q.redis.BRPop(ctx, time.Minute, "vm:9:zzz-signals").Err(); err != nil {
+				heard <- err
+				return
+			}
+		}
+		heard <- beat("true")
+	}()
+	s := q.want(statusRefused, "cutover", "gate", "mail", "--for", "1s")
+	if !strings.Contains(s.err, "; it is open: ") || !strings.Contains(s.err, "vm:9:zzz may still take jobs: stop it") {
+		t.Errorf("got %+v", s)
+	}
+	q.ok("cutover", "gate", "mail")
+	q.must(<-heard)
+}
+
+// What can't be moved, since nobody knows its queue, stands in the way of the end, and
+// is named: one that was there from the beginning, and one that came at the end.
+func TestCutoverNamesWhatStays(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	ctx := t.Context()
+	garbage := func(text string) { q.must(q.redis.ZAdd(ctx, "dead", redis.Z{Score: 1, Member: text}).Err()) }
+	garbage("{nobody's")
+	q.put("queue:mail", "a1", time.Time{})
+	q.carry("gate", "move", "settle", "run")
+	var b cutover.Balance
+	q.json(statusViolation, &b, "cutover", "reconcile", "mail")
+	if len(b.Wrong) != 1 || b.Wrong[0].What != "is finished here and dead in the old system" {
+		t.Errorf("got %+v, want what is in the dead set named", b)
+	}
+	q.want(statusRefused, "cutover", "retire", "mail", "--quiet", "0s")
+	q.must(q.redis.Del(ctx, "dead").Err())
+	q.ok("cutover", "reconcile", "mail")
+	q.want(statusRefused, "cutover", "retire", "mail", "--quiet", "1h")
+	garbage("{another")
+	s := q.want(statusRefused, "cutover", "retire", "mail", "--quiet", "0s")
+	if !strings.Contains(s.err, "the old queue isn't empty: 1 in dead; ") {
+		t.Errorf("got %+v", s)
+	}
+	q.must(q.redis.Del(ctx, "dead").Err())
+	q.ok("cutover", "retire", "mail", "--quiet", "0s")
 }
 
 // The mapping files of the guides can be read.

@@ -169,7 +169,9 @@ func (s *Source) GateState(ctx context.Context) (cutover.GateState, error) {
 			}
 		}
 	}
-	g.How = s.how(how)
+	if g.How = s.how(how); how != "" && !g.Closed {
+		g.How += ", and not each of them has said that it is (a dead one counts for a minute)"
+	}
 	if how == "" {
 		return g, nil
 	}
