@@ -311,7 +311,8 @@ type Arriving struct {
 	Aside     Reason // set aside for this instead of waiting
 	OwnerDied bool   // with the open effect handler
 	// Twin is the request key under which a producer that writes to both systems
-	// entered it here: if there is such a job, it is this one. "" is none.
+	// entered it here: if there is such a job, all of it equal, it is this one. ""
+	// is none.
 	Twin string
 }
 
@@ -373,12 +374,10 @@ type importer struct {
 func (i *importer) one(ctx context.Context, a Arriving) error {
 	id := a.Old.Name()
 	item, take := Arrive(i.known[id], a.Old, i.c.EnteredAt(PhaseGate) != 0, i.now)
-	if twin, found, err := i.twin(ctx, a); err != nil {
+	if twin, err := i.twinOf(ctx, a); err != nil {
 		return err
-	} else if take && found {
-		item, take = item.taken(a.Old, Job{ID: twin.Job}, i.place, i.now), false
-		item.Again++
-		i.place++
+	} else if take {
+		item, take = i.meets(twin, a, item)
 	}
 	if take {
 		change, err := i.arrival(a, item)
@@ -393,14 +392,6 @@ func (i *importer) one(ctx context.Context, a Arriving) error {
 	i.known[id] = placed(i.known[id], item)
 	i.out = append(i.out, Arrived{Item: item, Taken: take})
 	return nil
-}
-
-// twin finds the job that a producer which writes to both systems entered here.
-func (i *importer) twin(ctx context.Context, a Arriving) (KeyRecord, bool, error) {
-	if a.Twin == "" {
-		return KeyRecord{}, false, nil
-	}
-	return i.tx.Key(ctx, a.Twin)
 }
 
 func (i *importer) arrival(a Arriving, item Item) (Change, error) {

@@ -55,6 +55,9 @@ func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error
 			q.Missing)
 	}
 	if c.Phase == daybook.PhaseShadow {
+		if err := e.early(ctx, c, p); err != nil {
+			return GateProof{}, err
+		}
 		if err := e.sample(ctx, c); err != nil { // who has what, before it changes
 			return GateProof{}, err
 		}
@@ -66,6 +69,9 @@ func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error
 		return GateProof{}, err
 	}
 	e.step(GapClosed)
+	if err := e.early(ctx, c, p); err != nil {
+		return GateProof{}, err
+	}
 	return e.prove(ctx, c, most)
 }
 
@@ -82,7 +88,15 @@ func (e *Engine) prove(ctx context.Context, c daybook.Cutover, most time.Duratio
 		return proof, err
 	}
 	untouched := e.old.LongestTake() + time.Second
-	for time.Since(from) < untouched {
+	for {
+		if time.Since(from) >= untouched {
+			if proof, done, err := e.proved(ctx, proof, untouched); done || err != nil {
+				return proof, err
+			}
+			if err := e.old.CloseGate(ctx); err != nil { // for those that came since, or don't listen yet
+				return proof, err
+			}
+		}
 		if time.Since(began) > most {
 			return proof, e.unproved(ctx, proof, most)
 		}
@@ -104,7 +118,6 @@ func (e *Engine) prove(ctx context.Context, c daybook.Cutover, most time.Duratio
 			return proof, err
 		}
 	}
-	return e.proved(ctx, proof, untouched)
 }
 
 func (e *Engine) inHand(ctx context.Context) (map[string]bool, error) {
@@ -143,9 +156,12 @@ func (e *Engine) unproved(ctx context.Context, p GateProof, most time.Duration) 
 		return err
 	}
 	who := ""
+	if !g.Closed {
+		who = "; it is open: " + g.How
+	}
 	for _, w := range g.Claimants {
 		if !w.Quiet {
-			who = fmt.Sprintf("; %s still takes jobs: stop it", w.Name)
+			who += fmt.Sprintf("; %s may still take jobs: stop it", w.Name)
 			break
 		}
 	}
@@ -153,22 +169,19 @@ func (e *Engine) unproved(ctx context.Context, p GateProof, most time.Duration) 
 		"run cutover gate again, or cutover rollback", most, p.Leaks, who)
 }
 
-func (e *Engine) proved(ctx context.Context, p GateProof, untouched time.Duration) (GateProof, error) {
+// proved notes the proof, once the old system itself says that its gate is closed.
+func (e *Engine) proved(ctx context.Context, p GateProof, untouched time.Duration) (_ GateProof, done bool, err error) {
 	g, err := e.old.GateState(ctx)
-	if err != nil {
-		return p, err
-	}
-	if !g.Closed {
-		return p, daybook.Fail(daybook.CodeRefused, "the old system says that its gate is open: %s; run cutover gate again",
-			g.How)
+	if err != nil || !g.Closed {
+		return p, false, err
 	}
 	if err := e.old.DropCanary(ctx, e.canary()); err != nil {
-		return p, err
+		return p, false, err
 	}
 	p.Proved, p.How, p.Ways = daybook.At(time.Now()), g.How, g.Leaks
 	p.Canary = "untouched for " + untouched.String()
 	_, err = e.note(ctx, func(n *Notes) { n.Gate = &p })
-	return p, err
+	return p, true, err
 }
 
 // stillClosed refuses to move jobs while the old gate is open: somebody may have

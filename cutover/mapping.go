@@ -17,14 +17,22 @@ type Mapping struct {
 
 // Rule is what becomes of one class.
 type Rule struct {
-	Kind   string         // "" is the class's name
-	Args   Shape          // "" is as they are
-	OnLost daybook.OnLost // "" is retry
+	Kind   string         `json:"kind,omitempty"`    // "" is the class's name
+	Args   Shape          `json:"args,omitempty"`    // "" is as they are
+	OnLost daybook.OnLost `json:"on_lost,omitempty"` // "" is retry
 	// Safe says that doing it twice is as doing it once: what lost its owner in
 	// the old system moves as if it had never begun, without asking anybody.
-	Safe        bool
-	MaxFailures int // 0 is what the old system allowed, or the default
-	Timeout     time.Duration
+	Safe        bool    `json:"safe,omitempty"`
+	MaxFailures int     `json:"max_failures,omitempty"` // 0 is what the old system allowed, or the default
+	Timeout     Seconds `json:"timeout_seconds,omitempty"`
+}
+
+// mapping is what the engine was given, else what the plan noted.
+func (e *Engine) mapping(p Plan) Mapping {
+	if len(e.o.Mapping.Classes) > 0 {
+		return e.o.Mapping
+	}
+	return Mapping{Classes: p.Classes}
 }
 
 // Shape is how an old system's list of arguments becomes the args.
@@ -85,7 +93,7 @@ func (m Mapping) Arrive(c daybook.Cutover, o daybook.OldJob) daybook.Arriving {
 	rule := m.Classes[o.Class]
 	a := daybook.Arriving{Old: o, Request: daybook.Request{Queue: c.Queue, Kind: m.KindOf(o.Class), Args: o.Args,
 		Priority: min(max(o.Priority, daybook.PriorityMin), daybook.PriorityMax), OnLost: rule.OnLost,
-		MaxFailures: min(rule.MaxFailures, daybook.MaxFailuresMax), Timeout: rule.Timeout}}
+		MaxFailures: min(rule.MaxFailures, daybook.MaxFailuresMax), Timeout: time.Duration(rule.Timeout)}}
 	if a.Request.MaxFailures == 0 && o.MaxAttempts > 0 {
 		a.Request.MaxFailures = min(o.MaxAttempts, daybook.MaxFailuresMax)
 	}

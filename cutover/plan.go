@@ -17,6 +17,8 @@ type Plan struct {
 	Rollback []Condition `json:"rollback"`
 	// NoRollback says that people decided to have no condition.
 	NoRollback bool `json:"no_rollback,omitempty"`
+	// Classes is the mapping that later steps go by, unless they are given another.
+	Classes map[string]Rule `json:"classes,omitempty"`
 }
 
 // Seconds is a duration that JSON has in seconds.
@@ -82,6 +84,7 @@ func (e *Engine) MakePlan(ctx context.Context, queue string, p Plan) (daybook.Cu
 	if err != nil {
 		return daybook.Cutover{}, err
 	}
+	p.Classes = e.o.Mapping.Classes
 	doc, err := json.Marshal(p)
 	if err != nil {
 		return daybook.Cutover{}, err
@@ -140,8 +143,10 @@ func Questions(c daybook.Cutover, p Plan, n Notes, left map[string]int64) []Ques
 		intake.Answer = "the old queue, all the time; after the gate the sweep forwards it, under its old id, until " +
 			"producers are switched"
 	case IntakeDouble:
-		intake.Answer = "the old queue alone up to the gate; from then on both, here with the old id as request key. This " +
-			"book decides, and the old copy is recognised by its id"
+		intake.Answer = "the old queue alone until the gate is proved, and the gate refuses while jobs wait here that came " +
+			"before it: old workers do their copies. From then on both, first here, with the id that the old copy will have " +
+			"as request key, then there. This book decides: an old copy of the same kind and args is dropped, and one that " +
+			"differs, or whose job here was called off, is held, and a person is asked"
 	}
 	owners := Question{Name: "owners", Asks: "Who owns the jobs that are in progress at the gate?",
 		Missing: "say --owners ask or safe, and --owners-wait"}

@@ -109,7 +109,7 @@ func (e *Engine) inTwoPlaces(ctx context.Context) (wrong []Misplaced, err error)
 			case len(wrong) >= namedMost:
 			case !ok:
 				wrong = append(wrong, Misplaced{o.Name(), fmt.Sprintf("is %s in the old system and in no list", o.State)})
-			case i.Term != daybook.TermStill && i.Term != daybook.TermFinished:
+			case i.Term != daybook.TermStill:
 				wrong = append(wrong, Misplaced{o.Name(), fmt.Sprintf("is %s here and %s in the old system", i.Term, o.State)})
 			}
 		}

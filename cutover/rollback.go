@@ -2,7 +2,10 @@ package cutover
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -128,6 +131,25 @@ func (e *Engine) stillReturning(ctx context.Context) error {
 	return err
 }
 
+// stillLies refuses, and names where jobs of the old queue lie.
+func (e *Engine) stillLies(ctx context.Context) error {
+	left, err := e.old.Left(ctx)
+	if err != nil {
+		return err
+	}
+	var places []string
+	for _, place := range slices.Sorted(maps.Keys(left)) {
+		if left[place] > 0 {
+			places = append(places, fmt.Sprintf("%d in %s", left[place], place))
+		}
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	return daybook.Fail(daybook.CodeRefused, "the old queue isn't empty: %s; cutover inventory tells more of them",
+		strings.Join(places, ", "))
+}
+
 // Retire ends the cutover when the old queue has been empty for as long as quiet,
 // which must be longer than the longest timeout of the old system; before that it
 // answers how long is left. It takes away what the cutover left there.
@@ -160,7 +182,7 @@ func (e *Engine) Retire(ctx context.Context, quiet time.Duration) (left time.Dur
 		return 0, err
 	}
 	if n.EmptyFrom == 0 {
-		return quiet, nil
+		return quiet, e.stillLies(ctx)
 	}
 	if left = quiet - time.Since(n.EmptyFrom.Std()); left > 0 {
 		return left, nil

@@ -208,7 +208,7 @@ func (e *Engine) importLost(ctx context.Context, c daybook.Cutover, p Plan, l lo
 
 // arrive is what a job becomes here, by mapping and plan.
 func (e *Engine) arrive(c daybook.Cutover, p Plan, o daybook.OldJob) daybook.Arriving {
-	a := e.o.Mapping.Arrive(c, o)
+	a := e.mapping(p).Arrive(c, o)
 	if p.Intake == IntakeDouble {
 		a.Twin = o.Name()
 	}

@@ -44,7 +44,8 @@ func (f *oldFlags) register(cmd *cobra.Command) {
 	fs.Var(durationFlag{&f.workerTTL}, "worker-ttl",
 		"what RQ's workers were started with: an idle one waits so long (1s or more; default RQ's own, 7m)")
 	fs.StringVar(&f.mapping, "map", "",
-		"TOML file with a table [CLASS] for each class: kind, args, on-lost, safe, max-failures, timeout (default none)")
+		"TOML file with a table [CLASS] for each class: kind, args, on-lost, safe, max-failures, timeout "+
+			"(default what plan was given)")
 	fs.IntVar(&f.batch, "batch", cutover.BatchDefault, "jobs of one step (1–5000)")
 	reasonFlag(cmd, &f.reason)
 }
@@ -118,9 +119,11 @@ func readMapping(path string) (cutover.Mapping, error) {
 		r := cutover.Rule{Kind: t.Kind, Args: cutover.Shape(t.Args), OnLost: daybook.OnLost(t.OnLost), Safe: t.Safe,
 			MaxFailures: t.MaxFailures}
 		if t.Timeout != "" {
-			if r.Timeout, err = parseDuration(t.Timeout); err != nil {
+			timeout, err := parseDuration(t.Timeout)
+			if err != nil {
 				return m, usage("--map %s: the timeout of %q wants a time such as 5m, got %q", path, class, t.Timeout)
 			}
+			r.Timeout = cutover.Seconds(timeout)
 		}
 		m.Classes[class] = r
 	}

@@ -102,6 +102,7 @@ func planPage(t *table, b cutover.Board) {
 	t.row("phase", fmt.Sprintf("%s: %s may claim; %s", c.Phase, c.Claims, b.What))
 	if n := b.Notes.Inventory; n != nil {
 		inventoryRows(t, *n)
+		kindRows(t, b.Plan, *n)
 	}
 	for _, q := range b.Questions {
 		t.row("", "")
@@ -111,6 +112,22 @@ func planPage(t *table, b cutover.Board) {
 		} else {
 			paragraph(t, "", "NOT ANSWERED: "+q.Missing)
 		}
+	}
+}
+
+// kindRows say what each class of the old system is here.
+func kindRows(t *table, p cutover.Plan, n cutover.OldInventory) {
+	m := cutover.Mapping{Classes: p.Classes}
+	for _, class := range sortedKeys(n.Classes) {
+		var jobs int64
+		for _, of := range n.Classes[class] {
+			jobs += of
+		}
+		how := "no --map names it"
+		if _, named := p.Classes[class]; named {
+			how = "by --map"
+		}
+		t.row("  class "+dash(class), fmt.Sprintf("%d → kind %s (%s)", jobs, m.KindOf(class), how))
 	}
 }
 

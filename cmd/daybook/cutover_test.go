@@ -228,12 +228,23 @@ func (q *oldQueue) carry(verbs ...string) {
 	q.carryWith("deploy", verbs...)
 }
 
+// gate closes the gate that is proved the soonest.
+func (q *oldQueue) gate() {
+	q.t.Helper()
+	q.must(q.redis.Do(q.t.Context(), "ACL", "SETUSER", "old", "on", ">pw", "~*", "+@all").Err())
+	q.ok("cutover", "gate", "mail", "--workers-user", "old")
+}
+
 func (q *oldQueue) carryWith(intake string, verbs ...string) {
 	q.t.Helper()
 	q.ok("cutover", "plan", "mail", "--system", "sidekiq", "--queue", "mail", "--intake", intake, "--owners", "ask",
 		"--no-rollback")
 	q.ok("cutover", "shadow", "mail", "--for", "0s")
 	for _, verb := range verbs {
+		if verb == "gate" {
+			q.gate()
+			continue
+		}
 		q.ok("cutover", verb, "mail")
 	}
 }

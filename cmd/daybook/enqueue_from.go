@@ -100,6 +100,9 @@ func (a *app) progress(size int64, doing string, bytes bool) *progressbar.Progre
 	bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(a.stderr),
 		progressbar.OptionSetDescription(doing),
 		progressbar.OptionShowBytes(bytes), progressbar.OptionClearOnFinish())
+	if !bytes {
+		progressbar.OptionShowCount()(bar) // also where nobody knows of how many
+	}
 	// Else its clock would begin with the first step that is done, and the first
 	// speed be that step's bytes in no time.
 	bar.StartWithoutRender()

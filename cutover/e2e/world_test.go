@@ -143,6 +143,12 @@ type oldWorker struct {
 func (w *world) startWorker(more ...string) *oldWorker {
 	w.Helper()
 	cmd := w.command(append(slices.Clone(w.sys.worker), more...))
+	return w.start(cmd)
+}
+
+// start has a process run until the test ends.
+func (w *world) start(cmd *exec.Cmd) *oldWorker {
+	w.Helper()
 	log, err := os.OpenFile(filepath.Join(w.dir, "worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	w.ok(err)
 	defer log.Close()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/cutover"
 )
 
@@ -80,8 +81,12 @@ const gateStep = 1000
 
 // CloseGate closes it, and tells processes that came since the last call.
 func (s *Source) CloseGate(ctx context.Context) error {
-	if s.o.WorkersUser != "" {
-		return s.takeRights(ctx)
+	gate, err := s.noted(ctx)
+	if err != nil {
+		return err
+	}
+	if user, _ := s.gateUser(gate); user != "" {
+		return s.takeRights(ctx, user)
 	}
 	keys := []string{s.queue(), s.aside(), s.gate(), s.canaries()}
 	for {
@@ -133,12 +138,14 @@ func (s *Source) listening(ctx context.Context) ([]*process, error) {
 }
 
 // GateState looks at the gate; see cutover.Gate. It is closed when its key is
-// there and, where processes were told, each of them said that it is quiet; a
-// silent one counts until Sidekiq itself has forgotten it, which takes a minute.
+// there and the workers' user has no right to take jobs, which a restart of Redis
+// may give back, or, where processes were told, each of them said that it is
+// quiet; a silent one counts until Sidekiq itself has forgotten it, which takes a
+// minute.
 func (s *Source) GateState(ctx context.Context) (cutover.GateState, error) {
-	how, err := s.store.Get(ctx, s.gate()).Result()
-	if err != nil && err != redis.Nil {
-		return cutover.GateState{}, s.store.Err("looking at the gate", err)
+	how, err := s.noted(ctx)
+	if err != nil {
+		return cutover.GateState{}, err
 	}
 	processes, err := s.listening(ctx)
 	if err != nil {
@@ -162,11 +169,31 @@ func (s *Source) GateState(ctx context.Context) (cutover.GateState, error) {
 			}
 		}
 	}
-	g.How = s.how(how)
+	if g.How = s.how(how); how != "" && !g.Closed {
+		g.How += ", and not each of them has said that it is (a dead one counts for a minute)"
+	}
 	if how == "" {
 		return g, nil
 	}
+	if strings.HasPrefix(how, byRight) {
+		if g, err = s.stillTaken(ctx, g, how); err != nil {
+			return g, err
+		}
+	}
 	g.Leaks, err = s.leaks(ctx, how, others)
+	return g, err
+}
+
+// stillTaken looks whether the workers' user may take jobs again.
+func (s *Source) stillTaken(ctx context.Context, g cutover.GateState, how string) (cutover.GateState, error) {
+	user, _ := s.gateUser(how)
+	has, err := s.rights(ctx, user)
+	if daybook.CodeOf(err) == daybook.CodeNotFound {
+		return g, nil // then nobody logs in as it
+	}
+	if len(has) > 0 {
+		g.Closed, g.How = false, fmt.Sprintf("the Redis user %q may take jobs again (%s)", user, has[0])
+	}
 	return g, err
 }
 

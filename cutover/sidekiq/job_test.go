@@ -135,7 +135,7 @@ func TestRights(t *testing.T) {
 	ctx := t.Context()
 	must(t, c.Do(ctx, "ACL", "SETUSER", "old", "on", ">pw", "~*", "+@all", "-eval", "-lmpop").Err())
 	s := open(t, Options{URL: server.URL(), WorkersUser: "old"}, 0)
-	before, err := s.rights(ctx)
+	before, err := s.rights(ctx, "old")
 	must(t, err)
 	if len(before) != len(taking)-2 || slices.Contains(before, "eval") || slices.Contains(before, "lmpop") {
 		t.Errorf("before, the user may %v", before)
@@ -143,15 +143,32 @@ func TestRights(t *testing.T) {
 	for range 2 {
 		must(t, s.CloseGate(ctx))
 	}
-	if had, err := s.rights(ctx); err != nil || len(had) != 0 {
+	if had, err := s.rights(ctx, "old"); err != nil || len(had) != 0 {
 		t.Errorf("behind the gate, the user may %v (%v)", had, err)
 	}
 	if g, err := s.GateState(ctx); err != nil || !g.Closed || len(g.Leaks) == 0 {
 		t.Errorf("the gate is %+v (%v)", g, err)
 	}
+	must(t, c.Do(ctx, "ACL", "SETUSER", "old", "+brpop").Err()) // by hand, or by a restart
+	g, err := s.GateState(ctx)
+	if err != nil || g.Closed || !strings.Contains(g.How, `"old" may take jobs again (brpop)`) {
+		t.Errorf("with the right given back the gate is %+v (%v)", g, err)
+	}
+	// Later steps needn't name the user: the gate knows it.
+	s = open(t, Options{URL: server.URL()}, 0)
+	must(t, s.CloseGate(ctx))
+	if g, err := s.GateState(ctx); err != nil || !g.Closed {
+		t.Errorf("closed once more the gate is %+v (%v)", g, err)
+	}
 	must(t, s.OpenGate(ctx))
-	if after, err := s.rights(ctx); err != nil || !slices.Equal(after, before) {
+	if after, err := s.rights(ctx, "old"); err != nil || !slices.Equal(after, before) {
 		t.Errorf("after, the user may %v (%v)", after, err)
+	}
+	must(t, s.CloseGate(ctx)) // by being quiet; then the stronger one as well
+	must(t, open(t, Options{URL: server.URL(), WorkersUser: "old"}, 0).CloseGate(ctx))
+	must(t, s.OpenGate(ctx))
+	if after, err := s.rights(ctx, "old"); err != nil || !slices.Equal(after, before) {
+		t.Errorf("after both gates, the user may %v (%v)", after, err)
 	}
 	err = open(t, Options{URL: server.URL(), WorkersUser: "default"}, 0).CloseGate(ctx)
 	if daybook.CodeOf(err) != daybook.CodeRefused {

@@ -62,7 +62,7 @@ const (
 // entries. settled is called between the two and may refuse what was read, with
 // an error that Read answers then; nil is never.
 //
-// What is large is copied within the store at that instant, read from the copy
+// What is large is copied within the store at that instant, taken off the copy
 // in pages, and the copy removed; it goes by itself after a quarter of an hour.
 // When the store has no memory for that, Read is refused. scratch begins the
 // names of the copies.
@@ -298,7 +298,15 @@ func (s *Store) readCopy(ctx context.Context, scratch string, parts []Part, sett
 	return daybook.At(now.Val()), nil
 }
 
-// pages walks a copy and keeps all of them alive. A page is smaller where the
+// popped is a kind as it comes off a copy: from the end where it begins.
+func popped(kind Kind) Kind {
+	if kind == Right {
+		return List
+	}
+	return kind
+}
+
+// pages walks a copy, which it uses up, and keeps all of them alive. A page is smaller where the
 // entries are large.
 func (s *Store) pages(ctx context.Context, kind Kind, key string, count int64, alive []string,
 	each func(Entry) error) error {
@@ -307,13 +315,13 @@ func (s *Store) pages(ctx context.Context, kind Kind, key string, count int64, a
 		to := min(from+page, count) - 1
 		var answer redis.Cmder
 		_, err := s.Pipelined(ctx, func(p redis.Pipeliner) error {
-			switch kind {
+			switch kind { // taken off a list: the way to its middle is long
 			case Sorted:
 				answer = p.ZRangeWithScores(ctx, key, from, to)
 			case Right:
-				answer = p.LRange(ctx, key, -to-1, -from-1)
+				answer = p.RPopCount(ctx, key, int(to-from+1))
 			default:
-				answer = p.LRange(ctx, key, from, to)
+				answer = p.LPopCount(ctx, key, int(to-from+1))
 			}
 			if turn%20 == 0 {
 				for _, key := range alive {
@@ -322,11 +330,11 @@ func (s *Store) pages(ctx context.Context, kind Kind, key string, count int64, a
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && err != redis.Nil {
 			return s.Err("reading the queue's copy", err)
 		}
 		got, bytes := int64(0), int64(0)
-		for e := range entries(kind, answer) {
+		for e := range entries(popped(kind), answer) {
 			got, bytes = got+1, bytes+int64(len(e.ID))
 			if err := each(e); err != nil {
 				return err

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/daybookdev/daybook"
 )
@@ -15,6 +16,7 @@ var contractOfCutovers = []test{
 	{"ImportOld takes a job in once", importsOnce},
 	{"ImportOld carries attempts, due time and what it was set aside for", importsWhole},
 	{"An origin moves in once", originOnce},
+	{"ImportOld knows what a producer wrote to both systems", importsTwins},
 	{"ReturnOld gives back what never ran, and keeps the rest", returnsWhatNeverRan},
 	{"What went back can move in again", movesInAgain},
 }
@@ -243,6 +245,47 @@ func importsWhole(w *world) {
 	_, err = w.book.Settle(w.ctx, got[2].Item.Job, daybook.HandlerEffect, daybook.Verdict{}, someone)
 	w.ok(err)
 	same(w, "what a person sends back runs", w.claimed(w.session("w")).ID, got[2].Item.Job)
+}
+
+// importsTwins: an old copy is its twin here only when all of it is equal. Another
+// job that has its id as a key, or a twin that was called off, is asked about.
+func importsTwins(w *world) {
+	w.cutover(daybook.PhaseMove)
+	twins := map[string]daybook.ID{}
+	for key, r := range map[string]daybook.Request{"same": {Queue: "q", Kind: "k", Args: []byte(" [ 1.0 ]")},
+		"args": {Queue: "q", Kind: "k", Args: []byte(`[2]`)}, "queue": {Queue: "elsewhere", Kind: "k", Args: []byte(`[1]`)},
+		"off": {Queue: "q", Kind: "k", Args: []byte(`[1]`)}} {
+		r.Key = key
+		receipt, err := w.book.Enqueue(w.ctx, r)
+		w.ok(err)
+		twins[key] = receipt.ID
+	}
+	_, err := w.book.Cancel(w.ctx, twins["off"], someone, false)
+	w.ok(err)
+	var all []daybook.Arriving
+	ids := []string{"same", "args", "queue", "off", "alone"}
+	for _, id := range ids {
+		all = append(all, arriving(id, id, func(a *daybook.Arriving) { a.Twin = id }))
+	}
+	got, err := w.book.ImportOld(w.ctx, "c", all)
+	w.ok(err)
+	for k, id := range ids {
+		i := got[k].Item
+		same(w, "taken "+id, got[k].Taken, id != "same")
+		same(w, "asked "+id, i.Asked, id != "same" && id != "alone")
+		same(w, "its own job "+id, i.Job == twins[id], id == "same")
+		if i.Asked {
+			same(w, "held "+id, w.stands(i.Job, daybook.Waiting).HeldBy, "cutover:c:asked")
+			same(w, "names the other "+id, strings.Contains(i.Note, twins[id].String()), true)
+		}
+	}
+	same(w, "recognised", got[0].Item.Again, int64(1))
+	again, err := w.book.ImportOld(w.ctx, "c", all)
+	w.ok(err)
+	for k := range ids {
+		same(w, "once more "+ids[k], again[k].Taken, false)
+		same(w, "the same job "+ids[k], again[k].Item.Job, got[k].Item.Job)
+	}
 }
 
 func returnsWhatNeverRan(w *world) {

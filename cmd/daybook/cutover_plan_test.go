@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/cutover"
+	"github.com/daybookdev/daybook/store/postgres"
+)
+
+// atBook works on the book without a command.
+func (q *oldQueue) atBook(work func(context.Context, *daybook.Book) error) error {
+	a := &app{stderr: io.Discard, now: q.clock, flags: globals{db: q.db, schema: postgres.SchemaDefault}}
+	return a.onBook(q.t.Context(), work)
+}
+
+// Producers that write to both before the gate have old workers do what the book
+// would do once more: the gate refuses, until those jobs here are called off. The old
+// copies then are the old system's, and one that still lies there is asked about.
+func TestCutoverDoubleTooEarly(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	q.put("queue:mail", "a1", time.Time{})
+	q.carryWith("double")
+	q.ok("enqueue", "--queue", "mail", "--kind", "MailJob", "--args", `["a1"]`, "--key", "a1")
+	refused := func() {
+		t.Helper()
+		s := q.want(statusRefused, "cutover", "gate", "mail")
+		if !strings.Contains(s.err, "1 jobs were written to queue mail before the gate, such as ") {
+			t.Errorf("got %+v", s)
+		}
+	}
+	refused()
+	if s := q.ok("cutover", "status", "mail"); !strings.Contains(s, "shadow: old may claim") {
+		t.Errorf("the refused gate has changed something:\n%s", s)
+	}
+	q.must(q.atBook(func(ctx context.Context, book *daybook.Book) error {
+		_, err := book.AdvanceCutover(ctx, "mail", daybook.PhaseGate, daybook.By{Actor: "ada"}) // as if it came in between
+		return err
+	}))
+	refused()
+	q.ok("job", "cancel", "--queue", "mail", "--state", "waiting", "--reason", "too early", "-y")
+	q.ok("enqueue", "--queue", "mail", "--kind", "MailJob", "--args", `["b2"]`, "--key", "b2") // since the gate
+	q.gate()
+	q.put("queue:mail", "b2", time.Time{})
+	var swept cutover.Swept
+	if q.json(statusDone, &swept, "cutover", "move", "mail"); swept.Taken != 1 || swept.Asked != 1 || swept.Known != 1 {
+		t.Errorf("got %+v, want a1 asked about and b2 recognised", swept)
+	}
+	q.ok("check", "--full")
+}
+
+// What plan was told of classes holds for the later steps, unless they are told
+// something else.
+func TestCutoverMapping(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	file := filepath.Join(q.dir, "classes.toml")
+	q.must(os.WriteFile(file, []byte("[MailJob]\nkind = \"mail\"\nargs = \"only\"\ntimeout = \"90s\"\n"), 0o600))
+	q.put("queue:mail", "a1", time.Time{})
+	page := q.ok("cutover", "plan", "mail", "--system", "sidekiq", "--queue", "mail", "--intake", "deploy", "--owners",
+		"ask", "--no-rollback", "--map", file)
+	if !strings.Contains(page, "1 → kind mail (by --map)") {
+		t.Errorf("the page doesn't say what classes become:\n%s", page)
+	}
+	q.ok("cutover", "shadow", "mail", "--for", "0s")
+	q.gate()
+	q.ok("cutover", "move", "mail")
+	q.must(os.WriteFile(file, []byte("[MailJob]\nkind = \"other\"\n"), 0o600))
+	q.put("queue:mail", "b2", time.Time{})
+	q.ok("cutover", "settle", "mail", "--map", file)
+	got := map[string]string{}
+	q.must(q.atBook(func(ctx context.Context, book *daybook.Book) error {
+		page, err := book.Jobs(ctx, daybook.Filter{Queue: "mail"})
+		for _, j := range page.Items {
+			got[j.Origin.ID] = fmt.Sprint(j.Kind, " ", string(j.Args), " ", j.Timeout)
+		}
+		return err
+	}))
+	if want := map[string]string{"a1": `mail "a1" 1m30s`, "b2": `other ["b2"] 24h0m0s`}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A process that doesn't say at once that it is quiet is told again, as long as gate is
+// to wait.
+func TestCutoverGateWaits(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	q.carry()
+	ctx := t.Context()
+	q.must(q.redis.SAdd(ctx, "processes", "vm:9:zzz").Err())
+	beat := func(quiet string) error {
+		return q.redis.HSet(ctx, "vm:9:zzz", "info", `{"queues":["mail"],"identity":"vm:9:zzz"}`, "busy", 0, "quiet", quiet,
+			"beat", fmt.Sprint(time.Now().Unix())).Err()
+	}
+	q.must(beat("false"))
+	heard := make(chan error, 1)
+	go func() { // it hears when it is told again: once each, when a gate begins, and then
+		for range 3 {
+			if err := q.redis.BRPop(ctx, time.Minute, "vm:9:zzz-signals").Err(); err != nil {
+				heard <- err
+				return
+			}
+		}
+		heard <- beat("true")
+	}()
+	s := q.want(statusRefused, "cutover", "gate", "mail", "--for", "1s")
+	if !strings.Contains(s.err, "; it is open: ") || !strings.Contains(s.err, "vm:9:zzz may still take jobs: stop it") {
+		t.Errorf("got %+v", s)
+	}
+	q.ok("cutover", "gate", "mail")
+	q.must(<-heard)
+}
+
+// What can't be moved, since nobody knows its queue, stands in the way of the end, and
+// is named: one that was there from the beginning, and one that came at the end.
+func TestCutoverNamesWhatStays(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	ctx := t.Context()
+	garbage := func(text string) { q.must(q.redis.ZAdd(ctx, "dead", redis.Z{Score: 1, Member: text}).Err()) }
+	garbage("{nobody's")
+	q.put("queue:mail", "a1", time.Time{})
+	q.carry("gate", "move", "settle", "run")
+	var b cutover.Balance
+	q.json(statusViolation, &b, "cutover", "reconcile", "mail")
+	if len(b.Wrong) != 1 || b.Wrong[0].What != "is finished here and dead in the old system" {
+		t.Errorf("got %+v, want what is in the dead set named", b)
+	}
+	q.want(statusRefused, "cutover", "retire", "mail", "--quiet", "0s")
+	q.must(q.redis.Del(ctx, "dead").Err())
+	q.ok("cutover", "reconcile", "mail")
+	q.want(statusRefused, "cutover", "retire", "mail", "--quiet", "1h")
+	garbage("{another")
+	s := q.want(statusRefused, "cutover", "retire", "mail", "--quiet", "0s")
+	if !strings.Contains(s.err, "the old queue isn't empty: 1 in dead; ") {
+		t.Errorf("got %+v", s)
+	}
+	q.must(q.redis.Del(ctx, "dead").Err())
+	q.ok("cutover", "retire", "mail", "--quiet", "0s")
+}
+
+// The mapping files of the guides can be read.
+func TestCutoverGuidesMappings(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "cutover", "*.md"))
+	if err != nil || len(pages) != 4 {
+		t.Fatalf("got %v (%v)", pages, err)
+	}
+	for _, page := range append(pages, filepath.Join("..", "..", "docs", "cutover.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, block, found := strings.Cut(string(text), "```toml\n")
+		block, _, _ = strings.Cut(block, "```")
+		file := filepath.Join(t.TempDir(), "classes.toml")
+		if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := readMapping(file); !found || err != nil || len(m.Classes) == 0 {
+			t.Errorf("%s: %v (%v)", page, m, err)
+		}
+	}
+}
