@@ -43,6 +43,9 @@ const (
 	LeaseMin, LeaseMax = time.Second, 24 * time.Hour
 	// TimeoutMax bounds a run limit.
 	TimeoutMax = 365 * 24 * time.Hour
+	// CallKept is how long a claim call whose jobs have all ended can be repeated
+	// while its session lives: a lost answer is asked for again within seconds.
+	CallKept = 10 * time.Minute
 	// DelayMax bounds a delay: anything longer passes year 9999 anyway.
 	DelayMax = 100 * 365 * 24 * time.Hour
 	// QueuesMax bounds the queues named in one claim.

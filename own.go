@@ -125,7 +125,7 @@ type ClaimRequest struct {
 	Queues []string // in the order to try them
 	Kinds  []string // empty is every kind
 	Limit  int      // 1…BatchMax; 0 is 1
-	Call   ID       // repeating a call by its id gives the same claims; zero makes one
+	Call   ID       // repeating a call by its id gives the same claims (see CallKept); zero makes one
 	Oldest bool     // by age alone, whatever the priority
 	Job    ID       // only this job, which a message named, if it is in Queues (empty is any) and of Kinds
 }

@@ -150,7 +150,7 @@ func TestSweepCalls(t *testing.T) {
 		b.ok(err)
 		b.want("calls", "SELECT count(*)::text FROM daybook.call", want)
 	}
-	b.pass(callKept - time.Microsecond)
+	b.pass(daybook.CallKept - time.Microsecond)
 	sweep("2")
 	b.pass(time.Microsecond)
 	sweep("1")

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/daybookdev/daybook"
 )
@@ -25,7 +24,7 @@ func (t *tx) Sweep(_ context.Context, c daybook.Cutoffs, limit int) (int, error)
 	err := t.planned(append(folds,
 		t.ask(sweepKeys, []any{int64(c.Keys), most}, count),
 		t.ask(sweepCalls, []any{now, most}, count),
-		t.ask(sweepOldCalls, []any{now, most, callKept.Microseconds()}, count),
+		t.ask(sweepOldCalls, []any{now, most, daybook.CallKept.Microseconds()}, count),
 		t.ask(sweepSessions, []any{int64(c.Sessions), most}, count))...)
 	return int(total), err
 }
@@ -64,10 +63,6 @@ func fold(which, more, went string) string {
 			ON CONFLICT (queue) DO UPDATE SET ` + strings.Join(sets, ", ") + `)` + more + `
 		SELECT ` + went
 }
-
-// callKept is how long a claim call whose jobs have all ended can be repeated
-// while its session lives: a lost answer is asked for again within seconds.
-const callKept = 10 * time.Minute
 
 // Keys go by request_ended, calls of ended sessions by session_ended and
 // call_session, as do those of live sessions that are old and have no job left,

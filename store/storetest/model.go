@@ -92,6 +92,7 @@ type keyRow struct {
 type callRow struct {
 	session daybook.ID
 	given   []daybook.ClaimRef
+	at      daybook.Time
 }
 
 type grantRow struct {
