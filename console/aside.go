@@ -15,6 +15,7 @@ type asidePage struct {
 	Queue   string
 	Reason  daybook.Reason
 	Total   int64
+	Others  int64 // set aside in queues that aren't shown
 	Reasons map[daybook.Reason]int64
 	Sorted  []daybook.Reason
 	Groups  []asideGroup
@@ -22,7 +23,6 @@ type asidePage struct {
 	More    bool // there are set-aside jobs that weren't looked at
 	Now     daybook.Time
 	Queues  []string
-	Said    string
 }
 
 // asideGroup are jobs that were set aside for one reason with one error.
@@ -102,13 +102,13 @@ func (c *Console) loadAside(a *ask) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := asidePage{Queue: f.Queue, Reason: f.Reason, Now: b.At, Reasons: map[daybook.Reason]int64{},
-		Said: said(a.query.Get("done"))}
+	p := asidePage{Queue: f.Queue, Reason: f.Reason, Now: b.At, Reasons: map[daybook.Reason]int64{}}
 	for _, q := range b.Queues {
 		if q.SetAside > 0 {
 			p.Queues = append(p.Queues, q.Queue)
 		}
 		if f.Queue != "" && q.Queue != f.Queue {
+			p.Others += q.SetAside
 			continue
 		}
 		for reason, n := range q.Reasons {

@@ -60,8 +60,10 @@ func (c *Console) loadCheck(a *ask) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := checkPage{Run: c.check.last(), Here: c.opts.Check != nil, Invariants: daybook.Invariants, Now: h.At,
-		Said: said(a.query.Get("done"))}
+	p := checkPage{Run: c.check.last(), Here: c.opts.Check != nil, Invariants: daybook.Invariants, Now: h.At}
+	if done := a.query.Get("done"); p.Run.Going && (done == "check" || done == "running") {
+		p.Said = said(done)
+	}
 	p.Clean, _ = daybook.ParseTime("checked", h.Checked)
 	if !p.Run.Begun.IsZero() {
 		p.Age = lasted(time.Since(p.Run.Begun))

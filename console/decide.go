@@ -129,7 +129,10 @@ func (c *Console) movePage(s story, move string) decidePage {
 		}
 	case "unhold":
 		p.Head, p.Button = "Let job "+j.ID.String()+" go", "Let it go"
-		p.Lead = "Claims see it again. It was held by " + safe(j.HeldBy) + "."
+		p.Lead = "Claims see it again."
+		if j.HeldBy != "" {
+			p.Lead += " It is held by " + safe(j.HeldBy) + "."
+		}
 	}
 	for _, m := range movesOf(j) {
 		if m.Move == move {
@@ -260,15 +263,18 @@ func (c *Console) queuePage(a *ask) (p decidePage, queue, move string, err error
 	if move == "resume" {
 		p.Head, p.Button, p.Lead = "Resume queue "+queue, "Resume the queue", "Workers take from it again, at once."
 	}
-	h, err := c.health(a.ctx)
-	if err != nil {
+	now, known, err := c.queueNow(a.ctx, queue)
+	switch {
+	case err != nil:
 		return p, queue, move, err
+	case !known:
+		p.Facts = append(p.Facts, "The book knows no queue of this name; a job that comes later would be in it.")
+	case now.Paused:
+		p.Facts = append(p.Facts, fmt.Sprintf("It is paused since %s, by %s%s.", now.PausedAt, safe(now.PausedBy),
+			because(now.PausedReason)))
 	}
-	for _, q := range h.Paused {
-		if q.Name == queue {
-			p.Facts = append(p.Facts, fmt.Sprintf("It is paused since %s, by %s%s.", q.PausedAt, safe(q.PausedBy),
-				because(q.PausedReason)))
-		}
+	if now.Paused == (move == "pause") {
+		p.No = map[bool]string{true: "It is paused already.", false: "It isn’t paused."}[now.Paused]
 	}
 	b, err := c.backlog(a.ctx)
 	for _, q := range b.Queues {
@@ -278,6 +284,15 @@ func (c *Console) queuePage(a *ask) (p decidePage, queue, move string, err error
 		}
 	}
 	return p, queue, move, err
+}
+
+// queueNow reads a queue as it is at this moment, and not as others saw it a moment ago.
+func (c *Console) queueNow(ctx context.Context, name string) (q daybook.Queue, known bool, err error) {
+	err = c.book.Store().Read(ctx, "reading a queue", func(v daybook.View) (err error) {
+		q, known, err = v.Queue(ctx, name)
+		return err
+	})
+	return q, known, err
 }
 
 func (c *Console) askQueue(a *ask) error {
@@ -294,6 +309,9 @@ func (c *Console) doQueue(a *ask) error {
 		return err
 	}
 	by, err := c.by(a)
+	if err == nil && p.No != "" { // the book takes it as done, and would keep neither this name nor this reason
+		err = daybook.Fail(daybook.CodeRefused, "nothing was done, and the reason is not recorded")
+	}
 	if err != nil {
 		return c.again(a, p, err)
 	}
@@ -301,17 +319,21 @@ func (c *Console) doQueue(a *ask) error {
 	if err := do(a.ctx, queue, by); err != nil {
 		return c.again(a, p, err)
 	}
-	return c.decided(a, move+" queue "+queue, by, c.url("/queues", "done", move))
+	return c.decided(a, move+" queue "+queue, by, c.url("/queues", "done", move, "queue", queue))
 }
 
 // quietPage asks about a worker. Its name may be any text, so it travels as a
 // value and not in a path.
 func (c *Console) quietPage(a *ask) decidePage {
 	name := a.r.FormValue("worker")
-	return decidePage{Head: "Quiet worker " + cut(80, name), Button: "Ask it to claim no more", Back: c.url("/workers"),
+	p := decidePage{Head: "Quiet worker " + cut(80, name), Button: "Ask it to claim no more", Back: c.url("/workers"),
 		Action: c.url("/quiet"), Fields: [][2]string{{"worker", name}},
 		Lead: "Every live session of this worker is asked to claim no more; what runs runs on. The book keeps no record of " +
 			"who asked; this program's log does. A restarted worker claims again."}
+	if name == "" {
+		p.No = "No worker is named. Choose one on the page of workers."
+	}
+	return p
 }
 
 func (c *Console) askQuiet(a *ask) error { return c.decide(a, http.StatusOK, c.quietPage(a)) }

@@ -16,7 +16,6 @@ type effectsPage struct {
 	Doubled int64
 	Queues  []daybook.Backlog // with doubled effects
 	Now     daybook.Time
-	Said    string
 }
 
 // effectsShown bounds a page: each row looks its job up.
@@ -62,7 +61,7 @@ func (c *Console) loadEffects(a *ask) (any, error) {
 		return nil, err
 	}
 	p := effectsPage{All: a.query.Get("all") != "", Open: b.Total.Open, Doubled: b.Total.Doubled,
-		Later: a.query.Get("cursor") != "", Said: said(a.query.Get("done"))}
+		Later: a.query.Get("cursor") != ""}
 	for _, q := range b.Queues {
 		if q.Doubled > 0 {
 			p.Queues = append(p.Queues, q)

@@ -103,7 +103,7 @@ func (c *Console) loadJob(a *ask) (any, error) {
 	s = c.seen(s, a.who)
 	hide := s.Job.Hidden
 	p := jobPage{Job: s.Job, Now: s.Now, Why: s.Why, Timeline: s.Timeline, Key: s.History.Key, Moves: movesOf(s.Job),
-		Said: said(a.query.Get("done"))}
+		Said: saidOf(a.query.Get("done"), s)}
 	if p.Before = max(0, len(p.Timeline)-timelineShown); p.Before > 0 {
 		p.Timeline = p.Timeline[p.Before:]
 	}
@@ -149,16 +149,32 @@ func movesOf(j daybook.Job) (all []moveLink) {
 	return all
 }
 
+// saidOf is what was just done to a job, while it still holds: the address that says it
+// can be loaded again, long after somebody else decided otherwise.
+func saidOf(done string, s story) string {
+	j := s.Job
+	ended := slices.Contains([]daybook.State{daybook.SetAside, daybook.Cancelled, daybook.Expired}, j.State)
+	holds := map[string]bool{
+		"revive": !ended,
+		"cancel": j.State == daybook.Cancelled,
+		"asked":  j.State == daybook.Running && j.CancelRequestedAt != 0,
+		"unhold": j.State == daybook.Waiting && j.HeldBy == "",
+		"settle": slices.ContainsFunc(s.History.Effects, func(e daybook.Effect) bool { return e.SettledBy != "" }),
+	}
+	if !holds[done] {
+		return ""
+	}
+	return said(done)
+}
+
 // said is what was just done, in words: only what is listed here can be said.
 func said(done string) string {
 	return map[string]string{
-		"revive":  "Revived: it waits to run again.",
+		"revive":  "Revived: sent back to run again.",
 		"cancel":  "Cancelled.",
 		"asked":   "Asked to cancel: its owner is told when it renews next.",
 		"unhold":  "Let go: claims see it again.",
 		"settle":  "Settled. What you said is in the timeline.",
-		"pause":   "Paused: nothing is claimed from it any more; what runs runs on.",
-		"resume":  "Resumed: workers take from it again.",
 		"quiet":   "Asked to claim no more. It learns so when it renews next.",
 		"check":   "The check runs.",
 		"running": "A check runs already; one at a time.",

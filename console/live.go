@@ -133,10 +133,19 @@ func (c *Console) follow(ctx context.Context, r *room, a *ask) {
 			parts[statePart] = ""
 			c.spread(r, parts)
 		case ctx.Err() == nil: // who watches must know that what they see is old
-			c.spread(r, map[string]string{statePart: "not live: the book can’t be read"})
+			c.spread(r, map[string]string{statePart: notLive(err)})
 		}
 		wait.Reset(max(roomEvery, roomCosts*time.Since(begun)))
 	}
+}
+
+// notLive says why a page can't be followed: a book that answers that something isn't
+// in it can be read.
+func notLive(err error) string {
+	if daybook.CodeOf(err) == daybook.CodeNotFound {
+		return "not live: the book has this no more"
+	}
+	return "not live: the book can’t be read"
 }
 
 // spread gives what changed to everybody in the room.

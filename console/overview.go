@@ -255,17 +255,17 @@ func sortedReasons(reasons map[daybook.Reason]int64) []daybook.Reason {
 // queueNeeds says which queues wait without a worker, and which wait long. A few
 // have a line each; many are one line, so that nothing else drowns in them.
 func (c *Console) queueNeeds(b backlog, h health, put func(int, need)) {
-	var idle, late []daybook.Backlog
+	var idle, unsaid, late []daybook.Backlog
 	for _, q := range b.Queues {
 		if q.Paused || q.Eligible == 0 {
 			continue
 		}
-		taken := slices.ContainsFunc(h.Sessions, func(s daybook.Session) bool {
-			return s.Live() && !s.Quiet && s.ExpiresAt > h.At && (len(s.Queues) == 0 || slices.Contains(s.Queues, q.Queue))
-		})
+		taken, mute := takers(h, q.Queue)
 		switch {
-		case !taken && len(h.Sessions) < sessionsMost:
+		case !taken && !mute && len(h.Sessions) < sessionsMost:
 			idle = append(idle, q)
+		case !taken && len(h.Sessions) < sessionsMost:
+			unsaid = append(unsaid, q)
 		case time.Duration(q.Oldest*float64(time.Second)) > waitsLong:
 			late = append(late, q)
 		}
@@ -274,10 +274,27 @@ func (c *Console) queueNeeds(b backlog, h health, put func(int, need)) {
 		n.Class = "warn"
 		put(4, n)
 	})
+	c.waits(unsaid, "No worker says that it takes queue %s", "No worker says that it takes %d queues", func(n need) {
+		n.Class = "note"
+		n.More += ". Some that are there don’t say what they take"
+		put(4, n)
+	})
 	c.waits(late, "Queue %s waits long", "%d queues wait long", func(n need) {
 		n.Class = "note"
 		put(5, n)
 	})
+}
+
+// takers reports whether a worker that claims says that it takes a queue, and whether
+// there is one that doesn't say what it takes, like who claims one job by its id.
+func takers(h health, queue string) (taken, mute bool) {
+	for _, s := range h.Sessions {
+		if s.Live() && !s.Quiet && s.ExpiresAt > h.At {
+			mute = mute || len(s.Queues) == 0
+			taken = taken || slices.Contains(s.Queues, queue)
+		}
+	}
+	return taken, mute
 }
 
 // linesMost is how many queues with the same trouble have a line of their own.

@@ -38,8 +38,8 @@ func (c *Console) loadQueues(a *ask) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := queuesPage{At: b.At, Said: said(a.query.Get("done")), Name: strings.TrimSpace(a.query.Get("name")),
-		Paused: a.query.Get("paused") != ""}
+	p := queuesPage{At: b.At, Name: strings.TrimSpace(a.query.Get("name")),
+		Paused: a.query.Get("paused") != "", Said: queueSaid(a.query.Get("done"), a.query.Get("queue"), b.Queues)}
 	rows := slices.DeleteFunc(slices.Clone(b.Queues), func(q daybook.Backlog) bool {
 		return !strings.Contains(q.Queue, p.Name) || p.Paused && !q.Paused
 	})
@@ -61,6 +61,20 @@ func (c *Console) loadQueues(a *ask) (any, error) {
 		p.Rows = append(p.Rows, row)
 	}
 	return p, nil
+}
+
+// queueSaid is what was just done to a queue, while it still holds.
+func queueSaid(done, queue string, all []daybook.Backlog) string {
+	at := slices.IndexFunc(all, func(q daybook.Backlog) bool { return q.Queue == queue })
+	switch {
+	case at < 0:
+		return ""
+	case done == "pause" && all[at].Paused:
+		return "Paused queue " + queue + ": nothing is claimed from it any more; what runs runs on."
+	case done == "resume" && !all[at].Paused:
+		return "Resumed queue " + queue + ": workers may take from it again."
+	}
+	return ""
 }
 
 // workersPage shows the sessions, and what each is running.
@@ -110,7 +124,10 @@ func (c *Console) fleet(ctx context.Context, ended bool) (fleet, error) {
 }
 
 func (c *Console) loadWorkers(a *ask) (any, error) {
-	p := workersPage{Ended: a.query.Get("ended") != "", Said: said(a.query.Get("done")), Counts: map[string]int{}}
+	p := workersPage{Ended: a.query.Get("ended") != "", Counts: map[string]int{}}
+	if done := a.query.Get("done"); done == "quiet" {
+		p.Said = said(done)
+	}
 	f, err := c.fleet(a.ctx, p.Ended)
 	if err != nil {
 		return nil, err

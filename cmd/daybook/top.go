@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -9,11 +8,9 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/console"
@@ -43,7 +40,8 @@ func (a *app) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "top", Short: "Show the console's overview in the terminal, live",
 		Long: "Show what needs a person, and every queue in numbers, again and again.\n\n" +
-			"Keys: q ends; a, o, r and n sort by what needs attention, the oldest ready job, the ready jobs, the name.\n" +
+			"Keys: q ends; a, o, r and n sort by what needs attention, the oldest ready job, the ready jobs, the name;\n" +
+			"Control-Z stops it. A book that can't be read leaves the last frame, and the last line says so.\n" +
 			"Where the output is no terminal, one frame is printed.",
 		Example: example("daybook top --once", "daybook top --sort oldest --once -o json"),
 		Args:    cobra.NoArgs,
@@ -73,10 +71,10 @@ func (a *app) topCommand() *cobra.Command {
 // top draws the overview.
 type top struct {
 	*app
-	look  *console.Console
+	look  glancer
 	order topOrder
 	every time.Duration
-	last  console.Glance
+	stop  func(signals chan os.Signal) // stops the process; nil is really
 }
 
 func (t *top) once(ctx context.Context) error {
@@ -94,93 +92,6 @@ func (t *top) once(ctx context.Context) error {
 		return err
 	}
 	_, err = t.stdout.Write(frame.Bytes())
-	return err
-}
-
-// live draws again and again on a screen of its own, until a key or a signal ends
-// it.
-func (t *top) live(ctx context.Context) error {
-	keys := make(chan byte)
-	if in, ok := t.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
-		was, err := term.MakeRaw(int(in.Fd()))
-		if err == nil {
-			defer func() { _ = term.Restore(int(in.Fd()), was) }()
-			go readKeys(ctx, in, keys)
-		}
-	}
-	if _, err := io.WriteString(t.stdout, "\x1b[?1049h\x1b[?25l"); err != nil {
-		return err
-	}
-	defer func() { _, _ = io.WriteString(t.stdout, "\x1b[?25h\x1b[?1049l") }()
-	tick := time.NewTicker(t.every)
-	defer tick.Stop()
-	for {
-		if err := t.frame(ctx); err != nil {
-			return quietEnd(ctx, err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case key := <-keys:
-			if key == 'q' || key == 3 { // Control-C comes as a key here
-				return nil
-			}
-			for _, o := range topOrders {
-				if o.key == key {
-					t.order = o
-				}
-			}
-		}
-	}
-}
-
-// readKeys hands keys on. It ends with the process: a read of a terminal can't be
-// ended.
-func readKeys(ctx context.Context, in io.Reader, keys chan<- byte) {
-	r := bufio.NewReader(in)
-	for {
-		key, err := r.ReadByte()
-		if err != nil {
-			return
-		}
-		select {
-		case keys <- key:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// frame looks and draws what fits the screen.
-func (t *top) frame(ctx context.Context) error {
-	g, err := t.look.Glance(ctx)
-	if err != nil {
-		return err
-	}
-	slices.SortStableFunc(g.Queues, t.order.compare)
-	wide, high := 80, 24
-	if out, ok := t.stdout.(*os.File); ok {
-		if w, h, err := term.GetSize(int(out.Fd())); err == nil && w > 0 && h > 0 {
-			wide, high = w, h
-		}
-	}
-	var whole bytes.Buffer
-	if err := t.draw(&whole, g, &t.last); err != nil {
-		return err
-	}
-	if t.last.At != g.At {
-		t.last = g
-	}
-	lines := fit(strings.Split(strings.TrimRight(whole.String(), "\n"), "\n"), wide, high)
-	var screen strings.Builder
-	screen.WriteString("\x1b[H")
-	for _, line := range lines {
-		screen.WriteString(line + "\x1b[K\r\n")
-	}
-	keys := " q ends   sort: a attention  o oldest  r ready  n name   now by " + t.order.name + " "
-	screen.WriteString("\x1b[J\x1b[7m" + cut(keys, wide) + "\x1b[0m")
-	_, err = io.WriteString(t.stdout, screen.String())
 	return err
 }
 

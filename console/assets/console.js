@@ -56,15 +56,44 @@
     }
   };
 
+  // What was just done is said once: an address that is loaded again, kept or sent to
+  // somebody doesn't say it.
+  const here = new URL(location.href);
+  if (here.searchParams.has("done")) {
+    for (const name of ["done", "queue"]) here.searchParams.delete(name);
+    history.replaceState(null, "", here);
+  }
+
   const say = (text, on) => {
-    if (!state) return;
+    if (!state || (state.textContent === text && state.classList.contains("on") === on)) return;
     state.textContent = text;
     state.classList.toggle("on", on);
+    state.classList.toggle("off", !on);
   };
+
+  // A part in which text is selected waits with what is new, so that it can be copied;
+  // and the page says that it does.
+  const held = new Map();
+  const live = () => say(held.size ? "not live while text is selected" : "live", !held.size);
+  const selects = (part) => {
+    const selected = window.getSelection();
+    return !selected.isCollapsed && selected.containsNode(part, true);
+  };
+  const show = (part, html) => morph(part, new DOMParser().parseFromString("<body>" + html, "text/html").body);
+  document.addEventListener("selectionchange", () => {
+    if (!held.size) return;
+    for (const [part, html] of [...held]) {
+      if (selects(part)) continue;
+      held.delete(part);
+      show(part, html);
+    }
+    if (stream && stream.readyState === EventSource.OPEN && !held.size && !fault) live();
+  });
 
   // A server that hangs, or a line that was cut without a word, looks like one that
   // has nothing to say; but it says something every 15 s.
   let heard = 0;
+  let fault = ""; // why the server can't follow the book
   const hear = () => { heard = Date.now(); };
   setInterval(() => {
     if (!stream || Date.now() - heard < 40000) return;
@@ -84,7 +113,7 @@
     if (stream || !body.dataset.stream || document.hidden) return;
     stream = new EventSource(body.dataset.stream);
     hear(); // it has as long as any to say something
-    stream.onopen = () => { hear(); say("live", true); };
+    stream.onopen = () => { hear(); fault = ""; live(); };
     stream.onerror = () => {
       if (stream && stream.readyState === EventSource.CLOSED) {
         close();
@@ -96,13 +125,21 @@
     };
     stream.addEventListener("bye", () => location.reload());
     stream.addEventListener("beat", hear);
-    stream.addEventListener("state", (event) => { hear(); say(event.data || "live", !event.data); });
+    stream.addEventListener("state", (event) => {
+      hear();
+      if ((fault = event.data)) say(fault, false);
+      else live();
+    });
     for (const part of document.querySelectorAll("[data-live]")) {
       stream.addEventListener(part.dataset.live, (event) => {
-        const fresh = new DOMParser().parseFromString("<body>" + event.data, "text/html").body;
         hear();
-        const selected = window.getSelection();
-        if (selected.isCollapsed || !part.contains(selected.anchorNode)) morph(part, fresh);
+        if (selects(part)) {
+          held.set(part, event.data);
+          if (!fault) live();
+        } else {
+          held.delete(part);
+          show(part, event.data);
+        }
       });
     }
   };

@@ -25,6 +25,10 @@ var consoleMutants = []mutant{
 	console("open", "a login leads to a page of ours", "routes.go", `strings.HasPrefix(to, "//") || `, "", "TestMethods"),
 	console("watchers", "streams are bounded", "live.go", "if c.hub.watchers >= c.opts.Watchers {", "if false {",
 		"TestWatchers"),
+	console("queue-twice", "a queue is not paused or resumed twice", "decide.go", `if err == nil && p.No != "" {`,
+		"if false {", "TestQueueDecidedTwice"),
+	console("said", "what was done is said only while it holds", "job.go", "if !holds[done] {", "if false {",
+		"TestSaidHolds"),
 	console("reason", "a decision says why", "decide.go", "if by.Reason == \"\" {", "if false {", "TestDecide"),
 }
 
