@@ -8,7 +8,7 @@ import urllib.request
 from typing import Any, Dict, Iterator, List, Optional, TypedDict, get_args, get_origin, get_type_hints
 
 from daybook import api
-from daybook.exact import Json
+from daybook.exact import Json, parse_answer
 
 from .support import Server
 
@@ -126,6 +126,29 @@ class TestContract(unittest.TestCase):
             self.assertTrue(any(says in line for line in wrong), (says, wrong))
         moved = api.OPERATIONS["enqueue"]._replace(path="/v1/job")
         self.assertIn("there is no", "".join(self.contract.operation("enqueue", moved)))
+
+    def test_examples_fit(self) -> None:
+        """What the server shows as an answer, the client takes for one."""
+        tried = 0
+        for name, op in api.OPERATIONS.items():
+            responses = self.contract.spec["paths"][op.path][op.method.lower()]["responses"]
+            for status, response in responses.items():
+                example = response.get("content", {}).get("application/json", {}).get("example")
+                if status.startswith("2") and op.answer is not None and example is not None:
+                    self.assertTrue(api.fits(parse_answer(json.dumps(example)), op.answer), name)
+                    tried += 1
+        self.assertGreater(tried, 15)
+
+    def test_numbers_fit(self) -> None:
+        class Timed(TypedDict):
+            seconds: float
+            count: int
+
+        for text, fits in (('{"seconds":86400,"count":1}', True), ('{"seconds":90.5,"count":1}', True),
+                           ('{"seconds":true,"count":1}', False), ('{"seconds":1,"count":true}', False),
+                           ('{"seconds":1,"count":1.5}', False), ('{"seconds":"1","count":1}', False)):  # fmt: skip
+            self.assertIs(api.fits(parse_answer(text), Timed), fits, text)
+        self.assertEqual(parse_answer('{"seconds":90.5}')["seconds"] * 2.0, 181.0)
 
 
 if __name__ == "__main__":
