@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import unittest
 import urllib.request
 from typing import Any, Dict, Iterator, List, Optional, TypedDict, get_args, get_origin, get_type_hints
 
-from daybook import api
+from daybook import Client, api
 from daybook.exact import Json, parse_answer
 
 from .support import Server
@@ -100,6 +101,10 @@ class TestContract(unittest.TestCase):
         for name in ("JobBody", "ClaimBody", "OutcomeRow", "BeginBody", "FinishBody", "SettleBody", "Job", "Effect"):
             there = self.contract.spec["components"]["schemas"][name]["properties"]
             self.assertEqual(sorted(there), sorted(get_type_hints(getattr(api, name))), name)
+
+    def test_enqueue_says_all(self) -> None:
+        said = set(inspect.signature(Client.enqueue).parameters) - {"self"}
+        self.assertEqual(said, set(get_type_hints(api.JobBody)))
 
     def test_the_test_can_fail(self) -> None:
         class MadeUp(api.JobBody):
