@@ -192,7 +192,20 @@ func (c *Client) request(ctx context.Context, k call) (*http.Request, error) {
 	if k.key != "" {
 		r.Header.Set("Idempotency-Key", strconv.Quote(k.key))
 	}
+	follow(ctx, r.Header)
 	return r, nil
+}
+
+// follow makes a call part of the context's trace, so that its jobs are too.
+func follow(ctx context.Context, h http.Header) {
+	t := daybook.TraceOf(ctx)
+	if t = daybook.ReadTrace(t.Parent, t.State); t.IsZero() {
+		return
+	}
+	h.Set("Traceparent", t.Parent)
+	if t.State != "" {
+		h.Set("Tracestate", t.State)
+	}
 }
 
 // sleep waits d, or less when ctx ends; then it is false.

@@ -66,7 +66,8 @@ func requestBody(r daybook.Request) []byte {
 	o.field("id", r.ID).field("queue", r.Queue).field("kind", r.Kind).field("args", r.Args).field("key", r.Key)
 	o.field("run_at", daybook.At(r.RunAt)).span("in_seconds", r.In).field("expires_at", daybook.At(r.ExpiresAt))
 	o.field("priority", r.Priority).field("max_failures", r.MaxFailures).field("on_lost", r.OnLost)
-	return o.span("timeout_seconds", r.Timeout).done()
+	o.span("timeout_seconds", r.Timeout).field("traceparent", r.Traceparent).field("tracestate", r.Tracestate)
+	return o.done()
 }
 
 // pageQuery asks for part of a list.

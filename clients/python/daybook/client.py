@@ -103,6 +103,8 @@ class Client:
         max_failures: Optional[int] = None,
         on_lost: Optional[str] = None,
         timeout_seconds: Optional[float] = None,
+        traceparent: Optional[str] = None,
+        tracestate: Optional[str] = None,
     ) -> api.Receipt:
         """Put one job in. The same key with the same queue, kind and args is the
         same job. args is what JSON has a form for, a Json, or None for none. Without
@@ -113,7 +115,7 @@ class Client:
             "args": None if args is None else Json.of(args),
             "key": key, "id": id, "run_at": _time(run_at), "in_seconds": in_seconds,
             "expires_at": _time(expires_at), "priority": priority, "max_failures": max_failures,
-            "on_lost": on_lost, "timeout_seconds": timeout_seconds,
+            "on_lost": on_lost, "timeout_seconds": timeout_seconds, "traceparent": traceparent, "tracestate": tracestate,
         }  # fmt: skip
         row.update((name, value) for name, value in options.items() if value is not None)
         return self.call("enqueue", _repeatable(row))

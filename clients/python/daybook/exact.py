@@ -29,6 +29,7 @@ def _integer(text: str) -> Any:
 
 
 _decoder = json.JSONDecoder(parse_int=_integer, parse_float=_exact.create_decimal)
+_plain = json.JSONDecoder(parse_int=_integer)  # for the API's own numbers: its types say float
 _space = re.compile(r"[ \t\r\n]*")
 _string = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
 _literal = re.compile(r"[^\s,\]}\[{\":]+")
@@ -145,7 +146,7 @@ def _value(text: str, at: int, depth: int) -> Tuple[Any, int]:
     first = text[at : at + 1]
     if first not in ("{", "["):
         end = _end(text, at)
-        return _decoder.decode(text[at:end]), end
+        return _plain.decode(text[at:end]), end
     if depth == _DEEPEST:
         raise ValueError("the answer nests too deep")
     if first == "[":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import unittest
 import urllib.request
 from typing import Any, Dict, Iterator, List, Optional, TypedDict, get_args, get_origin, get_type_hints
 
-from daybook import api
-from daybook.exact import Json
+from daybook import Client, api
+from daybook.exact import Json, parse_answer
 
 from .support import Server
 
@@ -101,6 +102,10 @@ class TestContract(unittest.TestCase):
             there = self.contract.spec["components"]["schemas"][name]["properties"]
             self.assertEqual(sorted(there), sorted(get_type_hints(getattr(api, name))), name)
 
+    def test_enqueue_says_all(self) -> None:
+        said = set(inspect.signature(Client.enqueue).parameters) - {"self"}
+        self.assertEqual(said, set(get_type_hints(api.JobBody)))
+
     def test_the_test_can_fail(self) -> None:
         class MadeUp(api.JobBody):
             colour: str
@@ -126,6 +131,29 @@ class TestContract(unittest.TestCase):
             self.assertTrue(any(says in line for line in wrong), (says, wrong))
         moved = api.OPERATIONS["enqueue"]._replace(path="/v1/job")
         self.assertIn("there is no", "".join(self.contract.operation("enqueue", moved)))
+
+    def test_examples_fit(self) -> None:
+        """What the server shows as an answer, the client takes for one."""
+        tried = 0
+        for name, op in api.OPERATIONS.items():
+            responses = self.contract.spec["paths"][op.path][op.method.lower()]["responses"]
+            for status, response in responses.items():
+                example = response.get("content", {}).get("application/json", {}).get("example")
+                if status.startswith("2") and op.answer is not None and example is not None:
+                    self.assertTrue(api.fits(parse_answer(json.dumps(example)), op.answer), name)
+                    tried += 1
+        self.assertGreater(tried, 15)
+
+    def test_numbers_fit(self) -> None:
+        class Timed(TypedDict):
+            seconds: float
+            count: int
+
+        for text, fits in (('{"seconds":86400,"count":1}', True), ('{"seconds":90.5,"count":1}', True),
+                           ('{"seconds":true,"count":1}', False), ('{"seconds":1,"count":true}', False),
+                           ('{"seconds":1,"count":1.5}', False), ('{"seconds":"1","count":1}', False)):  # fmt: skip
+            self.assertIs(api.fits(parse_answer(text), Timed), fits, text)
+        self.assertEqual(parse_answer('{"seconds":90.5}')["seconds"] * 2.0, 181.0)
 
 
 if __name__ == "__main__":
