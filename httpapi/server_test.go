@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -274,6 +275,24 @@ func TestDescription(t *testing.T) {
 	csp := docs.header.Get("Content-Security-Policy")
 	if !strings.HasPrefix(csp, "default-src 'none'; style-src 'sha256-") {
 		t.Errorf("the page's Content-Security-Policy is %q", csp)
+	}
+}
+
+// Every answer is shown by an example, which is what the type of the answer says.
+func TestAnswersAreShown(t *testing.T) {
+	for _, r := range newWorld(t).api.routes {
+		if r.out == nil || r.path == "/openapi.json" || r.path == "/docs" { // they show themselves
+			continue
+		}
+		if r.answer == "" {
+			t.Errorf("%s %s has no example of its answer", r.method, r.path)
+			continue
+		}
+		d := json.NewDecoder(strings.NewReader(r.answer))
+		d.DisallowUnknownFields()
+		if err := d.Decode(reflect.New(r.out).Interface()); err != nil {
+			t.Errorf("%s %s: its example isn't its answer: %v", r.method, r.path, err)
+		}
 	}
 }
 

@@ -180,11 +180,31 @@ func (s *Server) effectRoutes() []route {
 	}
 }
 
+// Examples of a cutover: its phase board, and one of the old system's jobs.
+const (
+	egBoard = `{"cutover":` + egCutover + `,"plan":{"intake":"deploy","owners":"finish","owners_wait_seconds":600,` +
+		`"rollback":[]},"notes":{},"what":"The old system works; what it does is watched.","balance":{"seen":120,` +
+		`"arrived":3,"returned":0,"again":0,"still":100,"moved":0,"finished":20,"dead":0,"open":0,"kept":0,` +
+		`"inferred":0,"balanced":true},"questions":[],"gauges":[],"next":["gate"]}`
+	egItem = `{"id":"4f1c0a9d","occurrence":1,"first":"waiting","last":"waiting","class":"Welcome","term":"still",` +
+		`"hash":"9b74c9897bac770f","place":0,"arrived":false,"asked":false,"proved":false,` +
+		`"first_at":"2026-12-24T18:00:00.000000Z"}`
+)
+
+// egNumbers are a queue in numbers, for examples.
+const egNumbers = `"queue":"mail","paused":false,"eligible":2,"later":1,"held":0,"oldest_eligible_seconds":0.8,` +
+	`"set_aside_reasons":{"permanent":1},"open_effects":0,"doubled_effects":0,"kinds":[{"kind":"welcome","eligible":2,` +
+	`"later":1,"held":0,"running":1,"oldest_eligible_at":"2026-12-24T18:00:14.200000Z"}],"waiting":3,"running":1,` +
+	`"set_aside":1,"succeeded":40,"cancelled":0,"expired":0,"moved_out":0,"accepted":45,"moved_in":0,"attempts":44,` +
+	`"ever_set_aside":1,"ever_cancelled":0,"ever_expired":0,"revived":0`
+
 func (s *Server) seeRoutes() []route {
 	all := []route{
-		get("/v1/backlog", "getBacklog", "Show every queue in numbers", s.backlog).takesLong(),
+		get("/v1/backlog", "getBacklog", "Show every queue in numbers", s.backlog).takesLong().
+			shows("", `{"at":"2026-12-24T18:00:15.000000Z","queues":[{`+egNumbers+`}]}`),
 		get("/v1/inventory", "getInventory", "Show what the book has, and beside it what lies in the bell", s.inventory).
-			takesLong(),
+			takesLong().shows("", `{"at":"2026-12-24T18:00:15.000000Z","sentence":"A ring only says that its queue has work.",`+
+			`"queues":[{`+egNumbers+`,"rings":1}],"strays":[],"outbox_age_seconds":0}`),
 		get("/v1/queues", "listQueues", "List the queues, and which are paused", s.queues).
 			shows("", `{"queues":[{"name":"mail","paused":false}]}`),
 		post(daybook.ScopeOperate, "/v1/queues/{queue}/pause", "pauseQueue", "Stop claims from a queue", s.pause).
@@ -201,11 +221,12 @@ func (s *Server) seeRoutes() []route {
 	all = append(all,
 		get("/v1/cutovers", "listCutovers", "List the queues that move in from other systems", s.cutovers).
 			shows("", `{"cutovers":[`+egCutover+`]}`),
-		get("/v1/cutovers/{name}", "getCutover", "Show a cutover's phase board", s.cutover),
+		get("/v1/cutovers/{name}", "getCutover", "Show a cutover's phase board", s.cutover).shows("", egBoard),
 		get("/v1/cutovers/{name}/items", "listCutoverItems", "List an old system's jobs, and what became of each",
 			s.cutoverItems).asks(limitParam, cursorParam,
 			param{name: "id", kind: "string", about: "only of this id in the old system"},
-			param{name: "term", kind: "string", about: "only of this term of the balance", words: words(daybook.Terms)}))
+			param{name: "term", kind: "string", about: "only of this term of the balance", words: words(daybook.Terms)}).
+			shows("", `{"items":[`+egItem+`],"cursor":""}`))
 	if s.opts.Check != nil {
 		check := get("/v1/check", "check", "Hold the book to its invariants, reading only", s.check).takesLong().
 			asks(param{name: "full", kind: "boolean", about: "walk all rows, not only live ones and what ended lately"}).
