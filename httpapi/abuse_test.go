@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/daybookdev/daybook"
 )
@@ -288,6 +289,22 @@ func (w *world) token(name string, scopes ...daybook.TokenScope) string {
 	w.api.doors.read = w.api.doors.read.Add(-tokensEvery)
 	w.api.doors.mu.Unlock()
 	return "Authorization=Bearer " + secret
+}
+
+// A token is good as soon as it is made, though the server looked a moment before.
+func TestNewToken(t *testing.T) {
+	w := newWorld(t)
+	first := w.token("first", daybook.ScopeRead)
+	w.want(200, "GET", "/v1/jobs", "", first)
+	_, secret, err := w.book.CreateToken(t.Context(), daybook.TokenRequest{Name: "new",
+		Scopes: []daybook.TokenScope{daybook.ScopeRead}}, daybook.By{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.api.doors.mu.Lock()
+	w.api.doors.read = time.Now().Add(-tokensAgain)
+	w.api.doors.mu.Unlock()
+	w.want(200, "GET", "/v1/jobs", "", "Authorization=Bearer "+secret)
 }
 
 // Each call wants its scope, and nothing else opens it.

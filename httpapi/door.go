@@ -33,6 +33,10 @@ type doors struct {
 // in no longer than this.
 const tokensEvery = 2 * time.Second
 
+// tokensAgain is how soon they are looked at again for a token that isn't among them:
+// a new one is good at once, and guesses cost the book ten looks a second.
+const tokensAgain = 100 * time.Millisecond
+
 // local is who does what is done without a token, on this machine.
 const local = "local"
 
@@ -94,6 +98,12 @@ func (d *doors) open(c *call) *Problem {
 	}
 	scheme, secret, _ := strings.Cut(given[0], " ")
 	token, found := tokens.Find(strings.TrimSpace(secret))
+	if !found && !c.route.away { // it may be a new one
+		if tokens, err = d.since(c.ctx(), time.Now(), tokensAgain); err != nil {
+			return problemOf(err, "")
+		}
+		token, found = tokens.Find(strings.TrimSpace(secret))
+	}
 	switch {
 	case len(given) > 1 || !strings.EqualFold(scheme, "Bearer") || !found:
 		return problem(codeUnauthorized, "the token is not known, expired or revoked")
@@ -106,14 +116,16 @@ func (d *doors) open(c *call) *Problem {
 }
 
 // current are the book's tokens as of a moment ago.
-func (d *doors) current(ctx context.Context) (daybook.Tokens, error) { return d.since(ctx, time.Now()) }
+func (d *doors) current(ctx context.Context) (daybook.Tokens, error) {
+	return d.since(ctx, time.Now(), tokensEvery)
+}
 
-// since is current for a call that came at a time.
-func (d *doors) since(ctx context.Context, came time.Time) (daybook.Tokens, error) {
+// since is current for a call that came at a time, by a look not older than age.
+func (d *doors) since(ctx context.Context, came time.Time, age time.Duration) (daybook.Tokens, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case !d.read.IsZero() && time.Since(d.read) < tokensEvery:
+	case !d.read.IsZero() && time.Since(d.read) < age:
 		return d.tokens, nil
 	case d.failure != nil && d.failedAt.After(came):
 		// A look that failed while we waited for it was ours too. Looking again, one

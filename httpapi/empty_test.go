@@ -53,7 +53,7 @@ func TestTokensFailTogether(t *testing.T) {
 	}}
 	came := time.Now()
 	for range 50 {
-		if _, err := d.since(t.Context(), came); err == nil {
+		if _, err := d.since(t.Context(), came, tokensEvery); err == nil {
 			t.Error("got tokens, want an error")
 		}
 	}

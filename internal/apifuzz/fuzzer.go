@@ -196,6 +196,9 @@ func (f *Fuzzer) write(conn net.Conn, c *call) {
 // again.
 func (f *Fuzzer) Faults() []string { return f.faults }
 
+// Own gives the fuzzer other jobs with their owners, for the calls that follow.
+func (f *Fuzzer) Own(claims []Claim) { f.o.Claims = claims }
+
 // Unreached are the operations that never answered well: none of their calls got
 // past the door.
 func (f *Fuzzer) Unreached() (list []string) {

@@ -21,6 +21,8 @@ var httpMutants = []mutant{
 		"\t\t\td.raw()\n\t\t\tcontinue\n", api, "TestRefusedBodies"},
 	{"http-twice", "a field given twice is refused", "httpapi/decode.go", "case seen&f.bit != 0:", "case false:", api,
 		"TestRefusedBodies"},
+	{"http-new-token", "a new token is good at once", "httpapi/door.go",
+		"if !found && !c.route.away {", "if false {", api, "TestNewToken"},
 	{"http-list", "a list has a limit", "httpapi/decode.go", "if n == daybook.BatchMax {", "if false {", api,
 		"TestRefusedBodies|TestTooLarge"},
 
