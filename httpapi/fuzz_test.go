@@ -2,8 +2,8 @@ package httpapi
 
 import (
 	"encoding/json"
-	"fmt"
 	"flag"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
