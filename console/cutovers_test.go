@@ -23,7 +23,9 @@ func TestCutovers(t *testing.T) {
 		"it looks good", "by <bdi>grace</bdi>", "Still open: <bdi>a worker started by hand", "1 copy of a job",
 		"Who owns the jobs that are in progress at the gate?", "redis.internal")
 	job := between(t, html, `<ul class="opens"><li><a href="`, `"`)
-	s.want(200, job, "HardWorker", `href="/cutover/legacy">cutover legacy`)
+	s.want(200, job, "HardWorker", "set aside")
+	held := between(t, s.want(200, "/jobs?queue=legacy&state=waiting"), `href="/job/`, `"`)
+	s.want(200, "/job/"+held, `href="/cutover/legacy">cutover legacy`)
 	s.want(200, "/cutover/legacy?term=open", "jid-20", "again, 1")
 	html = s.want(200, "/cutover/legacy?term=moved")
 	if n := strings.Count(html, `<tr id="i-`); n != itemsShown {
