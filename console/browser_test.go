@@ -255,7 +255,7 @@ func TestBrowserWalk(t *testing.T) {
 	b.click("table a", "legacy")
 	b.sees(".claimants .may", "Nobody may claim")
 	b.click(".opens a", "jid-0")
-	b.sees(".facts", "cutover legacy")
+	b.sees(".timeline", "it was killed")
 	if n := b.dialogs.Load(); n > 0 {
 		t.Errorf("%d dialogs", n)
 	}
