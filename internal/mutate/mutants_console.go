@@ -27,7 +27,7 @@ var consoleMutants = []mutant{
 		"TestWatchers"),
 	console("queue-twice", "a queue is not paused or resumed twice", "decide.go", `if err == nil && p.No != "" {`,
 		"if false {", "TestQueueDecidedTwice"),
-	console("said", "what was done is said only while it holds", "job.go", "if !holds[done] {", "if false {",
+	console("said", "what was done is said only while it holds", "job.go", "if !holds[done] {", "if holds == nil {",
 		"TestSaidHolds"),
 	console("reason", "a decision says why", "decide.go", "if by.Reason == \"\" {", "if false {", "TestDecide"),
 }
