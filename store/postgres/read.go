@@ -55,10 +55,8 @@ func (v *view) ask(query string, args []any, scan func(row []any) error) stateme
 // it planned when the table was empty and kept the plan. So reads are planned
 // anew, with indexes preferred, and compiling them would take longer than they do.
 var (
-	byIndex = []string{"plan_cache_mode = force_custom_plan", "enable_seqscan = off", "enable_bitmapscan = off",
-		"jit = off"}
-	asUsual = []string{"plan_cache_mode = DEFAULT", "enable_seqscan = DEFAULT", "enable_bitmapscan = DEFAULT",
-		"jit = DEFAULT"}
+	byIndex = []string{"plan_cache_mode = force_custom_plan", "enable_seqscan = off", "jit = off"}
+	asUsual = []string{"plan_cache_mode = DEFAULT", "enable_seqscan = DEFAULT", "jit = DEFAULT"}
 )
 
 // settings makes settings of the transaction, all in one statement.
