@@ -44,7 +44,8 @@ func broken(doc []byte) *Problem {
 }
 
 // decoder walks over a document that is JSON. It is our own, since a batch has a
-// thousand rows: the standard library's tokens took five times as long.
+// thousand rows: with the standard library's tokens, reading outcomes was a tenth of
+// all that server, database and clients did.
 type decoder struct {
 	doc []byte
 	pos int
