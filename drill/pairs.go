@@ -20,6 +20,7 @@ type meeting struct {
 	queue   string
 	job     daybook.Job     // as its owner, or its last owner, has it
 	session daybook.Session // which claims, and which owns
+	soon    time.Duration   // until a job that is to expire does
 }
 
 // move is one of the two.
@@ -75,9 +76,9 @@ var decisions = []decision{
 		return "", err
 	}}, ready: func(ctx context.Context, m *meeting, o move) error {
 		// A job that should run, and on a busy machine expired before, isn't the one.
-		for soon := 5 * whileHeld; ; soon *= 2 {
-			err := m.enqueue(ctx, daybook.Request{ExpiresAt: time.Now().Add(soon)}, owned(o))
-			if !refused(err) || soon > time.Minute {
+		for ; ; m.soon *= 2 {
+			err := m.enqueue(ctx, daybook.Request{ExpiresAt: time.Now().Add(m.soon)}, owned(o))
+			if !refused(err) || m.soon > time.Minute {
 				return err
 			}
 		}
@@ -273,23 +274,12 @@ func (l *lane) meet(ctx context.Context, e *evidence, d decision, o move, decide
 	}
 	var orders [2]outcome
 	for i, turn := range [][2]move{{first, second}, {second, first}} {
-		m, err := l.meeting(ctx, d, o)
-		if err != nil {
-			return err
-		}
-		_, a := turn[0].call(ctx, m)
-		said, b := turn[1].call(ctx, m)
-		if orders[i], err = m.came(ctx, a, b, said); err != nil {
-			return err
-		}
-		if i == 1 {
-			orders[i].First, orders[i].Second = answerOf(b, ""), answerOf(a, "")
-		}
-		if err := m.clear(ctx); err != nil {
+		var err error
+		if orders[i], err = l.inTurn(ctx, d, o, turn, i == 1); err != nil {
 			return err
 		}
 	}
-	m, err := l.meeting(ctx, d, o)
+	m, err := l.meeting(ctx, d, o, soonest)
 	if err != nil {
 		return err
 	}
@@ -318,9 +308,37 @@ func (l *lane) meet(ctx context.Context, e *evidence, d decision, o move, decide
 	return m.clear(ctx)
 }
 
+// soonest is when a job that is to expire does, on a machine with time to spare.
+const soonest = 5 * whileHeld
+
+// inTurn makes two moves one after the other, and says what they came to; swapped
+// is that the answers are told the other way round. A claim that a busy machine
+// made after its job's time shows nothing of an order, and is made anew.
+func (l *lane) inTurn(ctx context.Context, d decision, o move, turn [2]move, swapped bool) (outcome, error) {
+	for soon := soonest; ; soon *= 2 {
+		m, err := l.meeting(ctx, d, o, soon)
+		if err != nil {
+			return outcome{}, err
+		}
+		_, a := turn[0].call(ctx, m)
+		late := turn[0].name == "claim" && m.job.ExpiresAt != 0 && time.Now().After(m.job.ExpiresAt.Std())
+		said, b := turn[1].call(ctx, m)
+		got, err := m.came(ctx, a, b, said)
+		if err != nil {
+			return got, err
+		}
+		if swapped {
+			got.First, got.Second = answerOf(b, ""), answerOf(a, "")
+		}
+		if err := m.clear(ctx); err != nil || !late || soon > time.Minute {
+			return got, err
+		}
+	}
+}
+
 // meeting makes the job that two moves meet on.
-func (l *lane) meeting(ctx context.Context, d decision, o move) (*meeting, error) {
-	m := &meeting{l: l, queue: "pairs-" + l.queue}
+func (l *lane) meeting(ctx context.Context, d decision, o move, soon time.Duration) (*meeting, error) {
+	m := &meeting{l: l, queue: "pairs-" + l.queue, soon: soon}
 	var err error
 	m.session, err = l.book.StartSession(ctx, daybook.SessionRequest{Worker: "pair", Lease: time.Hour})
 	if err != nil {
