@@ -7,7 +7,7 @@ import (
 )
 
 // findMatching walks jobs by arrival, each state from where it stands.
-func (v *view) findMatching(q daybook.Finding) ([]daybook.ID, error) {
+func (v *view) findMatching(q daybook.Finding) (ids []daybook.ID, err error) {
 	f := q.Filter
 	if f.Reason != "" && f.State == "" {
 		f.State = daybook.SetAside
@@ -31,8 +31,13 @@ func (v *view) findMatching(q daybook.Finding) ([]daybook.ID, error) {
 			return ids, err
 		}
 	case f.State != "" && f.State != daybook.Succeeded: // in the order of job_slow and of no other index
-		return v.ids("SELECT j.id FROM daybook.job j WHERE "+conditions(f, &p)+" AND j.state <> 0 AND j.state <= "+state+
-			" AND (j.state, j.seq) > ("+state+", "+after+") ORDER BY j.state, j.seq"+limit, p...)
+		query := "SELECT j.id FROM daybook.job j WHERE " + conditions(f, &p) + " AND j.state <> 0 AND j.state <= " + state +
+			" AND (j.state, j.seq) > (" + state + ", " + after + ") ORDER BY j.state, j.seq" + limit
+		err = v.under(inOrder, v.ask(query, p, func(row []any) error {
+			ids = append(ids, id(row[0]))
+			return nil
+		}))
+		return ids, err
 	}
 	return v.walkJobs(f, q)
 }

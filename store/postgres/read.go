@@ -54,10 +54,11 @@ func (v *view) ask(query string, args []any, scan func(row []any) error) stateme
 // The planner may not know that the table is large: its statistics are old, or
 // it planned when the table was empty and kept the plan. So reads are planned
 // anew, with indexes preferred, and compiling them would take longer than they do.
-var (
-	byIndex = []string{"plan_cache_mode = force_custom_plan", "enable_seqscan = off", "jit = off"}
-	asUsual = []string{"plan_cache_mode = DEFAULT", "enable_seqscan = DEFAULT", "jit = DEFAULT"}
-)
+var byIndex = []string{"plan_cache_mode = force_custom_plan", "enable_seqscan = off", "jit = off"}
+
+// inOrder is byIndex where the index has the order that is asked for: a bitmap of
+// it would be sorted anew for each few rows.
+var inOrder = append(slices.Clip(byIndex), "enable_bitmapscan = off")
 
 // settings makes settings of the transaction, all in one statement.
 func settings(list ...string) []statement {
@@ -72,11 +73,19 @@ func settings(list ...string) []statement {
 	return []statement{{query: "SELECT " + strings.Join(calls, ", "), want: anyCount}}
 }
 
-// planned runs statements in one round trip under byIndex. Somebody else's
-// transaction keeps its own settings.
-func (v *view) planned(list ...statement) error {
+// planned runs statements in one round trip under byIndex.
+func (v *view) planned(list ...statement) error { return v.under(byIndex, list...) }
+
+// under runs statements in one round trip under settings that end with them.
+// Somebody else's transaction keeps its own.
+func (v *view) under(set []string, list ...statement) error {
 	if v.s != nil {
-		list = slices.Concat(settings(byIndex...), list, settings(asUsual...))
+		reset := make([]string, len(set))
+		for i, s := range set {
+			name, _, _ := strings.Cut(s, " = ")
+			reset[i] = name + " = DEFAULT"
+		}
+		list = slices.Concat(settings(set...), list, settings(reset...))
 	}
 	_, err := v.now(list...)
 	return err
