@@ -75,7 +75,7 @@ func (c *child) live(orders *bufio.Reader) error {
 	defer stop()
 	c.gate = newGate(c.out)
 	c.gate.deaf = c.Fault == deaf
-	book, err := c.open(ctx, c.Where, daybook.Options{Log: c.log, Hook: c.gate.hook})
+	book, err := c.reach(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,6 +98,23 @@ func (c *child) live(orders *bufio.Reader) error {
 	_ = c.out.Write(report{Ready: true}) // the parent is gone: so will this process be
 	return live(ctx)
 }
+
+// reach opens the book, as a program does that is started anew until it can: its
+// server may have no room while another fault is made.
+func (c *child) reach(ctx context.Context) (*daybook.Book, error) {
+	late := time.Now().Add(comes)
+	for {
+		book, err := c.open(ctx, c.Where, daybook.Options{Log: c.log, Hook: c.gate.hook})
+		if err == nil || unlessAway(ctx, err) != nil || time.Now().After(late) {
+			return book, err
+		}
+		c.log.Warn("the book can't be reached; it is tried again", "err", err)
+		pause(ctx, lull)
+	}
+}
+
+// comes is how long a server may have no room for a process that begins.
+const comes = 20 * time.Second
 
 // bells gives the book a bell that can be hurt. Where its own doesn't leave the
 // process, the parent carries the rings.

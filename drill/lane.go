@@ -19,6 +19,7 @@ type lane struct {
 	*drill
 	queue   string
 	starts  int // for the workers' names
+	leaves  int // how often what it had was left, for the queue's
 	workers []*process
 	puts    *process // an enqueuer, once one was wanted
 	*stand           // the whole drill that the lane is part of; nil in that of effects

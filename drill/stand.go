@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -249,10 +250,25 @@ func (l *lane) scene(ctx context.Context, r planned) (e evidence, err error) {
 		e = evidence{planned: r}
 		err = c.run(ctx, l, &e)
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case unlessAway(ctx, err) == nil: // another fault, or a busy machine, was in the way
+		e.void, err = "the drill itself had no answer: "+err.Error(), nil
+		l.afresh()
+	default:
 		err = fmt.Errorf("%s %s, run %d: %w", r.gap, r.fault, r.run, err)
 	}
 	return e, err
+}
+
+// afresh leaves what a fault that was broken off had, processes and queue, and goes
+// on with others.
+func (l *lane) afresh() {
+	l.end()
+	l.workers, l.puts = nil, nil
+	l.leaves++
+	name, _, _ := strings.Cut(l.queue, ".")
+	l.queue = fmt.Sprintf("%s.%d", name, l.leaves)
 }
 
 // nextFault hands one out; false when the drill is over.

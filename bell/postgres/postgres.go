@@ -26,6 +26,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/nocancel"
 	"github.com/daybookdev/daybook/internal/ring"
 )
 
@@ -150,7 +151,8 @@ func parse(url string) (*pgconn.Config, error) {
 	if config.ConnectTimeout == 0 || config.ConnectTimeout > patience {
 		config.ConnectTimeout = patience
 	}
-	if config.ValidateConnect == nil { // a standby takes no NOTIFY
+	config.DialFunc = nocancel.Dial(config.DialFunc) // what it asks for is short, and may go through a pooler
+	if config.ValidateConnect == nil {               // a standby takes no NOTIFY
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	return config, nil

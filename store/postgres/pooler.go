@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/nocancel"
 )
 
 // tune chooses how a connection is to talk, before it is made. Behind a pooler
@@ -24,6 +25,7 @@ func (s *Store) tune(ctx context.Context, c *pgx.ConnConfig, chosen bool, settin
 		s.looked, s.pooled = true, pooled
 	}
 	if s.pooled {
+		c.DialFunc = nocancel.Dial(c.DialFunc)
 		if !chosen {
 			c.DefaultQueryExecMode = pgx.QueryExecModeExec
 		}
