@@ -59,10 +59,15 @@ func (l *lane) put(ctx context.Context, e *evidence) error {
 }
 
 // workerGap has a worker stand between a ring and its handler. To hear or to
-// claim is what both would do: there only one is armed.
+// claim is what both would do: there only one is armed, unless both only poll, when
+// the other one may be first each time.
 func (l *lane) workerGap(ctx context.Context, e *evidence) error {
+	hears, err := l.hears(ctx)
+	if err != nil {
+		return err
+	}
 	armed := l.workers
-	if e.gap == daybook.GapDeliver || e.gap == daybook.GapClaim {
+	if e.gap == daybook.GapDeliver || e.gap == daybook.GapClaim && hears {
 		armed = l.workers[e.run%2 : e.run%2+1]
 	}
 	for _, p := range armed {

@@ -157,8 +157,7 @@ func (l *lane) deaf(ctx context.Context) (why string, err error) {
 		return "", err
 	}
 	for late := time.Now().Add(hearing); ; {
-		t, err := l.workers[0].tell(ctx)
-		if err != nil || t.Worker.Bell != nil && t.Worker.Bell.Listening {
+		if hears, err := l.hears(ctx); hears || err != nil {
 			return "", err
 		}
 		if time.Now().After(late) {
@@ -168,4 +167,10 @@ func (l *lane) deaf(ctx context.Context) (why string, err error) {
 			return "", ctx.Err()
 		}
 	}
+}
+
+// hears reports whether the lane's first worker hears the bell now.
+func (l *lane) hears(ctx context.Context) (bool, error) {
+	t, err := l.workers[0].tell(ctx)
+	return t.Worker.Bell != nil && t.Worker.Bell.Listening, err
 }
