@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/examples/effects"
+	"github.com/daybookdev/daybook/internal/proxy"
+	"github.com/daybookdev/daybook/worker"
 )
 
 // awayStore is a store whose server goes away once, when it is told to, for as
@@ -67,7 +73,8 @@ func TestOutagesLeaveItVoid(t *testing.T) {
 	if err := (Report{Faults: s.rows}).Table(&table); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.rows[0]; r.Void != 1 || r.Violations != 0 || !strings.Contains(table.String(), "void: the database was away") {
+	r := s.rows[0]
+	if r.Void != 1 || r.Violations != 0 || !strings.Contains(table.String(), "void: the database was away") {
 		t.Errorf("got %+v, %s", r, table.String())
 	}
 }
@@ -202,5 +209,54 @@ func TestNothingToMake(t *testing.T) {
 	if !errors.Is(err, ErrNothing) || !errors.Is(err, daybook.ErrRefused) ||
 		!strings.Contains(err.Error(), "file-full") || !strings.Contains(err.Error(), "connections-killed") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Connections that stand still are shown to: there are some, and something wants to
+// pass all the while.
+func TestStallIsProved(t *testing.T) {
+	s := testStand(t, Site{})
+	l := &lane{drill: s.drill, stand: s}
+	sink, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	go func() {
+		if c, err := sink.Accept(); err == nil {
+			_, _ = io.Copy(io.Discard, c)
+		}
+	}()
+	if s.load.store, err = proxy.Start(sink.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	defer s.load.store.Close()
+	var none evidence
+	if err := stall(t.Context(), l, &none); err != nil || none.void == "" {
+		t.Errorf("without a connection: got %+v, %v", none, err)
+	}
+	wants, err := net.Dial("tcp", s.load.store.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wants.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		for every := time.Tick(passes / 10); ctx.Err() == nil; <-every {
+			_, _ = wants.Write([]byte("x")) // fails when the test is over
+		}
+	}()
+	w := worker.New(s.book, worker.Config{Queues: []string{loadQueue}, Poll: passes})
+	worker.Handle(w, "charge", func(context.Context, *worker.Claim[effects.Order]) error { return nil })
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	var e evidence
+	if err := stall(t.Context(), l, &e); err != nil || !e.injected || e.void != "" || len(e.stuck) > 0 {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

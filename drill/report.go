@@ -127,7 +127,8 @@ func (s *stand) judge(ctx context.Context) (Report, error) {
 	s.load.end()
 	s.endRelay()
 	r := Report{Seed: s.opts.Seed, Injected: map[string]int{}, Store: s.site.Store, Bell: s.site.Bell, Faults: s.rows,
-		Place: s.site.Place, BeganAt: s.began.UTC().Truncate(time.Second), events: s.events, Seconds: seconds(time.Since(s.began))}
+		Place: s.site.Place, BeganAt: s.began.UTC().Truncate(time.Second), events: s.events,
+		Seconds: seconds(time.Since(s.began))}
 	if !drained {
 		r.say(&s.found, "the load's jobs were not done %s after the last fault", s.patience)
 	}

@@ -163,9 +163,9 @@ func RunFaults(ctx context.Context, o FaultOptions) (report Report, err error) {
 
 // newStand prepares all that needs no book yet.
 func newStand(o FaultOptions, log *slog.Logger) (*stand, error) {
-	d := &drill{Options: Options{Command: o.Command, Open: o.Open, Lanes: o.Lanes, Dir: o.Dir, patience: cmp.Or(o.patience, patience/2),
-		lease: leaseShort, fault: o.fault}, dir: o.Dir, log: log, doubled: map[daybook.ID]bool{}, bells: true, hub: &hub{},
-		pollLane: pollFaults}
+	d := &drill{Options: Options{Command: o.Command, Open: o.Open, Lanes: o.Lanes, Dir: o.Dir, lease: leaseShort,
+		patience: cmp.Or(o.patience, patience/2), fault: o.fault}, dir: o.Dir, log: log, doubled: map[daybook.ID]bool{},
+		bells: true, hub: &hub{}, pollLane: pollFaults}
 	s := &stand{drill: d, site: o.Site, opts: o, began: time.Now(), held: whileHeld}
 	if o.Site.Full != nil {
 		s.held = whileHeldFile
