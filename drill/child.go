@@ -47,7 +47,7 @@ func Child(in io.Reader, out, logs io.Writer, open Opener) error {
 		return daybook.Fail(daybook.CodeInvalid, "a process of the drill is started by daybook drill, not by hand")
 	}
 	if err := c.live(orders); err != nil {
-		_ = c.out.Write(report{Error: err.Error()}) // the log has it too
+		_ = c.out.Write(report{Error: err.Error(), Away: isAway(err)}) // the log has it too
 		return err
 	}
 	return nil

@@ -21,7 +21,8 @@ var databaseScenes = []scene{
 	{name: "connections-cut", what: "the load's connections to the database are cut", needs: wantsStore, run: cut},
 	{name: "database-stalled", what: "the load's connections stand still past the lease", needs: wantsStore, run: stall},
 	{name: "connections-killed", what: "the server ends the load's connections", needs: wantsServer, run: terminate},
-	{name: "idle-connections", what: "300 idle connections, or as many as fit", needs: wantsServer, run: sit},
+	{name: "idle-connections", what: "300 idle connections, or as many as fit", needs: wantsServer, alone: true,
+		run: sit},
 	{name: "server-restarted", what: "the database server is restarted", needs: wantsPower, alone: true, run: restart},
 	{name: "server-read-only", what: "the database server lets nobody write", needs: wantsReadOnly, alone: true,
 		run: readOnly},
@@ -149,7 +150,7 @@ func (l *lane) shake(ctx context.Context, e *evidence, do func() error) error {
 	l.shaking.Lock()
 	defer l.shaking.Unlock()
 	e.since = time.Now()
-	if err := do(); err != nil || e.void != "" {
+	if err := do(); err != nil || e.void != "" || e.left != "" {
 		return err
 	}
 	e.injected = true
@@ -169,11 +170,17 @@ func stall(ctx context.Context, l *lane, e *evidence) error {
 	return l.shake(ctx, e, func() error {
 		if l.load.store.Open() == 0 {
 			e.void = "there was no connection to stall"
+			return nil
 		}
 		l.load.store.Stall(true)
-		pause(ctx, l.lease*3/2)
-		l.load.store.Stall(false)
-		return nil
+		defer l.load.store.Stall(false)
+		pause(ctx, l.lease/2) // what was on its way has arrived
+		before := l.load.store.Passed()
+		pause(ctx, l.lease)
+		if l.load.store.Passed() != before {
+			e.void = "something passed meanwhile"
+		}
+		return ctx.Err()
 	})
 }
 
@@ -200,7 +207,7 @@ func sit(ctx context.Context, l *lane, e *evidence) error {
 			l.opts.Note("idle-connections: the server had room for %d of %d", n, idleConnections)
 		}
 		if n == 0 {
-			e.void = "the server had no room for one idle connection"
+			e.left = "the server has no room for idle connections beside those that others may want"
 			return nil
 		}
 		e.since = time.Now() // to open them took its time
@@ -243,8 +250,22 @@ func (l *lane) reconnects(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
+// restart is no restart when the server says that it runs since before.
 func restart(ctx context.Context, l *lane, e *evidence) error {
-	return l.shake(ctx, e, func() error { return l.site.Power.Restart(ctx) })
+	return l.shake(ctx, e, func() error {
+		before, err := l.site.Server.Began(ctx)
+		if err != nil {
+			return err
+		}
+		if err := l.site.Power.Restart(ctx); err != nil {
+			return err
+		}
+		after, err := l.site.Server.Began(ctx)
+		if err == nil && after == before {
+			e.void = "the server was not restarted: it runs since " + before
+		}
+		return err
+	})
 }
 
 // readOnlyFor is past the leases.

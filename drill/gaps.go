@@ -37,8 +37,14 @@ func (l *lane) gap(ctx context.Context, r planned) (evidence, error) {
 	default:
 		err = l.workerGap(ctx, &e)
 	}
-	if err != nil || e.void != "" && !e.injected {
+	if err != nil {
 		return e, err
+	}
+	if e.void != "" {
+		if _, err := l.book.Job(ctx, e.job.ID); errors.Is(err, daybook.ErrNotFound) {
+			e.unseen = true
+			return e, nil
+		}
 	}
 	return e, l.collect(ctx, &e)
 }

@@ -17,6 +17,7 @@ type evidence struct {
 	injected  bool      // the fault was shown to have happened
 	void      string    // why it wasn't
 	left      string    // why it can't be made here at all
+	unseen    bool      // its job never came into the book: there is nothing to judge
 	aside     int       // how often the job was set aside, and settled
 	since     time.Time // the fault
 	recovered time.Duration

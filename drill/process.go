@@ -34,6 +34,7 @@ type process struct {
 
 	mu    sync.Mutex
 	fault string // why it couldn't go on
+	away  bool   // because the database was away
 }
 
 // patience bounds each step of a run: what takes longer makes it void, or wrong.
@@ -99,7 +100,7 @@ func (p *process) hear(r report) {
 	switch {
 	case r.Error != "":
 		p.mu.Lock()
-		p.fault = r.Error
+		p.fault, p.away = r.Error, r.Away
 		p.mu.Unlock()
 	case r.At != nil:
 		push(p.at, *r.At)
@@ -199,7 +200,11 @@ func (p *process) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fault != "" {
-		return daybook.Fail(daybook.CodeInternal, "%s of the drill failed: %s", p.Name, p.fault)
+		code := daybook.CodeInternal
+		if p.away {
+			code = daybook.CodeUnavailable
+		}
+		return daybook.Fail(code, "%s of the drill failed: %s", p.Name, p.fault)
 	}
 	return daybook.Fail(daybook.CodeInternal, "%s of the drill ended by itself (%s)", p.Name, p.cmd.ProcessState)
 }

@@ -26,6 +26,7 @@ type FaultRow struct {
 	Violations int     `json:"violations"`
 	Recovery   float64 `json:"recovery_seconds_max"`     // until what it stopped went on
 	Left       string  `json:"not_made_since,omitempty"` // why it couldn't be made here
+	Why        string  `json:"void_because,omitempty"`   // of the last that was void
 }
 
 func (r *FaultRow) add(e evidence, wrong int) {
@@ -34,11 +35,16 @@ func (r *FaultRow) add(e evidence, wrong int) {
 		return
 	}
 	if e.void != "" || !e.injected {
-		r.Void++
+		r.Void, r.Why = r.Void+1, e.void
 		return
 	}
 	r.Runs++
-	r.Recovery = max(r.Recovery, e.recovered.Round(time.Millisecond).Seconds())
+	r.Recovery = max(r.Recovery, seconds(e.recovered))
+}
+
+// seconds is a time in seconds with three digits behind the point, and no more.
+func seconds(d time.Duration) float64 {
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }
 
 // LeftOut is why some kinds of fault couldn't be made here.
@@ -65,12 +71,13 @@ func leftOut(rows []FaultRow) (all []LeftOut) {
 }
 
 // String is it in one line.
-func (l LeftOut) String() string {
-	faults := strings.Join(l.Faults, ", ")
+func (l LeftOut) String() string { return "Left out: " + l.faults() + ": " + l.Why }
+
+func (l LeftOut) faults() string {
 	if n := len(l.Faults); n > leftNamed {
-		faults = fmt.Sprintf("%s … %s (%d kinds)", l.Faults[0], l.Faults[n-1], n)
+		return fmt.Sprintf("%s … %s (%d kinds)", l.Faults[0], l.Faults[n-1], n)
 	}
-	return "Left out: " + faults + ": " + l.Why
+	return strings.Join(l.Faults, ", ")
 }
 
 // leftNamed is how many kinds that were left out are named in a line.
@@ -94,10 +101,13 @@ type Report struct {
 	Replay          string         `json:"replay"`
 	Store           string         `json:"store"`
 	Bell            string         `json:"bell"`
+	Place           string         `json:"place,omitempty"`
+	BeganAt         time.Time      `json:"began_at"`
 	Seconds         float64        `json:"seconds"`
 	Accepted        int64          `json:"accepted"` // ids that enqueuers were answered
 	Missing         int            `json:"missing"`  // of them, not in the book
 	Happened        int            `json:"effects_happened"`
+	Invariants      int            `json:"invariants"` // that the book was held to in the end
 	Faults          []FaultRow     `json:"faults"`
 	Found           []string       `json:"found,omitempty"`
 	LeftOut         []LeftOut      `json:"left_out,omitempty"`
@@ -117,7 +127,8 @@ func (s *stand) judge(ctx context.Context) (Report, error) {
 	s.load.end()
 	s.endRelay()
 	r := Report{Seed: s.opts.Seed, Injected: map[string]int{}, Store: s.site.Store, Bell: s.site.Bell, Faults: s.rows,
-		events: s.events, Seconds: time.Since(s.began).Round(time.Millisecond).Seconds()}
+		Place: s.site.Place, BeganAt: s.began.UTC().Truncate(time.Second), events: s.events,
+		Seconds: seconds(time.Since(s.began))}
 	if !drained {
 		r.say(&s.found, "the load's jobs were not done %s after the last fault", s.patience)
 	}
@@ -128,6 +139,7 @@ func (s *stand) judge(ctx context.Context) (Report, error) {
 	if err != nil {
 		return r, err
 	}
+	r.Invariants = len(report.Invariants)
 	wrong, found := againstBook(report, len(s.doubled))
 	r.Violations += wrong
 	s.found = append(s.found, found...)
@@ -139,7 +151,7 @@ func (s *stand) judge(ctx context.Context) (Report, error) {
 		r.Void += row.Void
 	}
 	r.LeftOut = leftOut(s.rows)
-	r.RecoverySeconds = s.slowest.Round(time.Millisecond).Seconds()
+	r.RecoverySeconds = seconds(s.slowest)
 	r.Found = s.found[:min(len(s.found), foundMax)]
 	return r, nil
 }
@@ -282,13 +294,13 @@ func (r Report) Runs() (n int) {
 	return n
 }
 
-// slowest is the fault that took longest to recover from.
-func (r Report) slowest() string {
-	if len(r.Faults) == 0 {
+// longest is the longest recovery, and the fault that it was from.
+func (r Report) longest() string {
+	if r.RecoverySeconds == 0 || len(r.Faults) == 0 {
 		return "none"
 	}
 	row := slices.MaxFunc(r.Faults, func(a, b FaultRow) int { return cmp.Compare(a.Recovery, b.Recovery) })
-	return strings.TrimSpace(row.Name + " " + row.How)
+	return fmt.Sprintf("%.1f s (%s)", r.RecoverySeconds, strings.TrimSpace(row.Name+" "+row.How))
 }
 
 // Table writes the report for people.
@@ -297,15 +309,11 @@ func (r Report) Table(w io.Writer) error {
 	const form = "%-22s %-5s %5v %5v %10v %9v  %s\n"
 	fmt.Fprintf(&b, form, "FAULT", "HOW", "MADE", "VOID", "VIOLATIONS", "RECOVERY", "")
 	for _, row := range r.Faults {
-		recovery := fmt.Sprintf("%.2f s", row.Recovery)
-		if row.Runs == 0 {
-			recovery = "-"
+		recovery := "-" // where nothing had to recover, too
+		if row.Runs > 0 && row.Recovery > 0 {
+			recovery = fmt.Sprintf("%.2f s", row.Recovery)
 		}
-		left := row.Left
-		if left != "" {
-			left = "not made: " + left
-		}
-		fmt.Fprintf(&b, form, row.Name, row.How, row.Runs, row.Void, row.Violations, recovery, left)
+		fmt.Fprintf(&b, form, row.Name, row.How, row.Runs, row.Void, row.Violations, recovery, row.remark())
 	}
 	for _, found := range r.Found {
 		fmt.Fprintln(&b, "  "+found)
@@ -319,19 +327,42 @@ func (r Report) Table(w io.Writer) error {
 	return err
 }
 
+// remark is why a fault wasn't made, or not always.
+func (r FaultRow) remark() string {
+	switch {
+	case r.Left != "":
+		return "not made: " + r.Left
+	case r.Why != "":
+		return "void: " + r.Why
+	}
+	return ""
+}
+
 // Verdict is the report in a few lines.
 func (r Report) Verdict() string {
 	head := "HELD"
 	switch {
 	case r.Violations > 0:
-		head = fmt.Sprintf("FAILED with %d violations", r.Violations)
+		head = "FAILED with " + many(r.Violations, "violation")
 	case r.Void > 0 || r.Runs() == 0:
-		head = fmt.Sprintf("VOID: %d faults could not be shown to have happened", r.Void)
+		head = fmt.Sprintf("VOID: %s could not be shown to have happened", many(r.Void, "fault"))
 	}
-	return fmt.Sprintf("%s: %d faults of %d kinds in %.0f s, on %s with the bell %s.\n"+
-		"%d ids were accepted, %d of them are missing; %d effects happened outside.\n"+
-		"Longest recovery: %.1f s (%s). Again: %s", head, r.Runs(), len(r.Injected), r.Seconds, r.Store, r.Bell,
-		r.Accepted, r.Missing, r.Happened, r.RecoverySeconds, r.slowest(), r.Replay)
+	on := r.Store
+	if r.Place != "" {
+		on += " (" + r.Place + ")"
+	}
+	return fmt.Sprintf("%s: %s of %s in %.0f s, on %s with the bell %s.\n"+
+		"%d ids were accepted, %d of them are missing; %d effects happened outside; the book was held to %d invariants.\n"+
+		"Longest recovery: %s. Again: %s", head, many(r.Runs(), "fault"), many(len(r.Injected), "kind"), r.Seconds, on,
+		r.Bell, r.Accepted, r.Missing, r.Happened, r.Invariants, r.longest(), r.Replay)
+}
+
+// many is a number of things.
+func many(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // What a report comes to.

@@ -13,6 +13,7 @@ import (
 type Site struct {
 	Store string // what it is, for people: "sqlite", "postgres"
 	Bell  string // the same
+	Place string // where the store is and of which version, for people; holds no secret
 	// Addresses of the servers, host:port, for the drill's proxies; "" is none, or
 	// one that they can't reach.
 	StoreAddr, BellAddr string
@@ -20,6 +21,7 @@ type Site struct {
 	Where  func(Route) (string, error)
 	Server Server
 	Power  Power
+	Room   int // connections that the server has room for; 0 where none are counted
 	// Old starts a Redis for the drill alone, in which it has an old system's
 	// queues; nil is that it can't, and NoOld says why.
 	Old   func() (url string, stop func() error, err error)
@@ -43,6 +45,8 @@ type Server interface {
 	// Sit opens up to n idle connections, and says how many are there; fewer when
 	// the server has no room for more. leave closes them.
 	Sit(ctx context.Context, n int, application string) (sits int, leave func(), err error)
+	// Began is when the server began to run, as it says; another time is another run.
+	Began(ctx context.Context) (string, error)
 }
 
 // Power is a server that the drill may take down.

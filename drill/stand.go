@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ type FaultOptions struct {
 	Seed uint64        // decides the order of the faults, and how each is made
 	Only []string      // of [Names]; none is all that the site allows
 	For  time.Duration // begin faults for so long; the first round is finished in any case
-	// Lanes is how many faults are made at once, 1…LanesMax; 0 is 6, and 4 on a
-	// file.
+	// Lanes is how many faults are made at once, 1…LanesMax; 0 is 6, or as many as
+	// the server has connections for, and 4 on a file.
 	Lanes   int
 	Site    Site
 	Open    Opener
@@ -30,7 +31,8 @@ type FaultOptions struct {
 	Dir     string   // keeps what the processes write; must be there
 	Note    func(format string, args ...any)
 
-	fault planted // of the lanes' workers, for the drill's own tests
+	fault    planted       // of the lanes' workers, for the drill's own tests
+	patience time.Duration // the same; 0 is half of patience
 }
 
 const (
@@ -40,6 +42,9 @@ const (
 	// pollFaults is the poll of the lanes' workers: rings are part of the drill, and
 	// where one is lost it mustn't take long.
 	pollFaults = time.Second
+	// What one lane, and a drill without its lanes, have in connections at most, and
+	// how many they leave to others.
+	laneConnections, baseConnections, otherConnections = 16, 30, 10
 	// loadQueue is where the load's jobs wait.
 	loadQueue = "load"
 )
@@ -48,8 +53,9 @@ const (
 // too.
 func (o *FaultOptions) Check() error {
 	if o.Lanes == 0 {
-		if o.Lanes = faultLanes; o.Site.Full != nil {
-			o.Lanes = fileLanes
+		var err error
+		if o.Lanes, err = o.Site.lanes(); err != nil {
+			return err
 		}
 	}
 	if o.Note == nil {
@@ -71,6 +77,27 @@ func (o *FaultOptions) Check() error {
 	}
 	return procs.CanStop()
 }
+
+// lanes is how many the store bears.
+func (s Site) lanes() (int, error) {
+	switch {
+	case s.Full != nil:
+		return fileLanes, nil
+	case s.Server == nil:
+		return faultLanes, nil
+	}
+	const wants = baseConnections + otherConnections + laneConnections
+	n := min(faultLanes, (s.Room-baseConnections-otherConnections)/laneConnections)
+	if s.Room < wants {
+		return 0, &daybook.Error{Code: daybook.CodeUnavailable, Err: ErrNothing, Text: fmt.Sprintf("the server has %d "+
+			"connections left for this user, and a drill wants %d; raise max_connections or the user's own limit, or end some",
+			s.Room, wants)}
+	}
+	return n, nil
+}
+
+// ErrNothing is a drill that was refused before it did anything to its book.
+var ErrNothing = errors.New("nothing was made")
 
 // stand is a drill of everything under way.
 type stand struct {
@@ -119,6 +146,9 @@ func RunFaults(ctx context.Context, o FaultOptions) (report Report, err error) {
 	}
 	defer book.Close()
 	s.hear(book)
+	if s.sheet.size() == 0 {
+		return report, cantBeMade(s.rows)
+	}
 	defer s.endRelay()
 	defer func() { err = errors.Join(err, s.olds.end()) }()
 	if s.load, err = s.startLoad(ctx); err != nil {
@@ -133,9 +163,9 @@ func RunFaults(ctx context.Context, o FaultOptions) (report Report, err error) {
 
 // newStand prepares all that needs no book yet.
 func newStand(o FaultOptions, log *slog.Logger) (*stand, error) {
-	d := &drill{Options: Options{Command: o.Command, Open: o.Open, Lanes: o.Lanes, Dir: o.Dir, patience: patience / 2,
-		lease: leaseShort, fault: o.fault}, dir: o.Dir, log: log, doubled: map[daybook.ID]bool{}, bells: true, hub: &hub{},
-		pollLane: pollFaults}
+	d := &drill{Options: Options{Command: o.Command, Open: o.Open, Lanes: o.Lanes, Dir: o.Dir, lease: leaseShort,
+		patience: cmp.Or(o.patience, patience/2), fault: o.fault}, dir: o.Dir, log: log, doubled: map[daybook.ID]bool{},
+		bells: true, hub: &hub{}, pollLane: pollFaults}
 	s := &stand{drill: d, site: o.Site, opts: o, began: time.Now(), held: whileHeld}
 	if o.Site.Full != nil {
 		s.held = whileHeldFile
@@ -182,11 +212,19 @@ func (s *stand) hear(book *daybook.Book) {
 	s.sheet = newSheet(s.rows, s.opts.Seed)
 }
 
+// cantBeMade refuses a drill of faults none of which can be made here, before
+// anything is done to the book.
+func cantBeMade(rows []FaultRow) error {
+	var why []string
+	for _, left := range leftOut(rows) {
+		why = append(why, left.Why+" ("+left.faults()+")")
+	}
+	return &daybook.Error{Code: daybook.CodeRefused, Err: ErrNothing,
+		Text: "none of these faults can be made here: " + strings.Join(why, "; ")}
+}
+
 // make makes faults on every lane until the time is over.
 func (s *stand) make(ctx context.Context) error {
-	if s.sheet.size() == 0 {
-		return daybook.Fail(daybook.CodeRefused, "none of these faults can be made here: %s", s.rows[0].Left)
-	}
 	s.ends = time.Now().Add(s.opts.For)
 	working, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -209,6 +247,9 @@ func (l *lane) make(ctx context.Context) error {
 	for r, more := l.nextFault(); more; r, more = l.nextFault() {
 		for try := 1; ; try++ {
 			e, err := l.scene(ctx, r)
+			if isAway(err) && ctx.Err() == nil {
+				e, err = l.outage(ctx, r, err)
+			}
 			if err != nil {
 				return err
 			}
@@ -221,6 +262,28 @@ func (l *lane) make(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// outage is what becomes of a fault during which the database went away, though
+// nobody here did that, or this process stood still for so long: it is void, and
+// may be made once more when the database is back, with new processes. One that
+// stays away ends the drill.
+func (l *lane) outage(ctx context.Context, r planned, why error) (evidence, error) {
+	l.log.Warn("the database was away", "run", r.run, "fault", r.gap, "how", r.fault, "err", why)
+	l.end()
+	l.workers, l.puts = nil, nil
+	for late := time.Now().Add(l.patience); ; {
+		_, err := l.book.Count(ctx, daybook.Filter{Queue: l.queue})
+		if err == nil || !isAway(err) {
+			return evidence{planned: r, unseen: true, void: "the database was away: " + why.Error()}, err
+		}
+		if time.Now().After(late) {
+			return evidence{}, why
+		}
+		if !sleep(ctx, lull) {
+			return evidence{}, ctx.Err()
+		}
+	}
 }
 
 // scene makes one fault. Those of the whole server wait until no other is made.
@@ -284,7 +347,7 @@ func (s *stand) nextFault() (planned, bool) {
 // noteFault puts what came of one into the table.
 func (s *stand) noteFault(r planned, e evidence) {
 	wrong := e.stuck
-	if s.scenes[r.row].run == nil && e.left == "" {
+	if s.scenes[r.row].run == nil && e.left == "" && !e.unseen {
 		wrong = e.judge()
 	}
 	s.tally.Lock()
@@ -305,7 +368,7 @@ func (s *stand) noteFault(r planned, e evidence) {
 		s.slowest = max(s.slowest, e.recovered)
 	}
 	s.done++
-	if !e.since.IsZero() {
+	if !e.since.IsZero() && e.left == "" {
 		s.events = append(s.events, event{r.gap, r.fault, e.since.Sub(s.began), e.recovered, len(wrong), e.void != ""})
 	}
 	if s.done%10 == 0 {
@@ -362,9 +425,13 @@ func unlessAway(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if errors.Is(err, daybook.ErrUnavailable) || errors.Is(err, daybook.ErrBusy) ||
-		errors.Is(err, context.DeadlineExceeded) {
+	if isAway(err) {
 		return nil
 	}
 	return err
+}
+
+func isAway(err error) bool {
+	return errors.Is(err, daybook.ErrUnavailable) || errors.Is(err, daybook.ErrBusy) ||
+		errors.Is(err, context.DeadlineExceeded)
 }

@@ -94,6 +94,7 @@ type report struct {
 	At     *standing `json:",omitempty"`
 	On     int       `json:",omitempty"` // it went on from where this run made it stand
 	Error  string    `json:",omitempty"` // it can't go on, and ends
+	Away   bool      `json:",omitempty"` // because the database is away
 	Ready  bool      `json:",omitempty"` // it does its work
 	Sent   *sent     `json:",omitempty"`
 	Rings  []string  `json:",omitempty"` // rung, for the parent to carry

@@ -171,3 +171,15 @@ func TestWrongURL(t *testing.T) {
 	}
 	b.Close()
 }
+
+// Connections have a name by which people find them: the URL's, or our own.
+func TestNameIsKept(t *testing.T) {
+	t.Setenv("PGAPPNAME", "")
+	for url, want := range map[string]string{"postgres://u@host/db": "daybook-bell",
+		"postgres://u@host/db?application_name=mine": "mine"} {
+		config, err := parse(url)
+		if err != nil || config.RuntimeParams["application_name"] != want {
+			t.Errorf("%s: got %v, want the name %s", url, err, want)
+		}
+	}
+}

@@ -147,7 +147,9 @@ func parse(url string) (*pgconn.Config, error) {
 			delete(config.RuntimeParams, name)
 		}
 	}
-	config.RuntimeParams["application_name"] = "daybook-bell"
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "daybook-bell"
+	}
 	if config.ConnectTimeout == 0 || config.ConnectTimeout > patience {
 		config.ConnectTimeout = patience
 	}

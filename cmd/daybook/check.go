@@ -122,6 +122,7 @@ func (a *app) check(ctx context.Context, f checkFlags) error {
 			if err := answer.hold(ctx, book, witness); err != nil {
 				return err
 			}
+			a.note("--accepted had %s to look for", count(int(answer.Accepted.Accepted), "id"))
 		}
 		return a.checkBell(ctx, book, f, answer)
 	})

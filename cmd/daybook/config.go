@@ -19,7 +19,8 @@ import (
 // globals are the flags of every command.
 type globals struct {
 	db, schema          string
-	schemaGiven         bool   // on the command line itself
+	schemaGiven         bool // on the command line itself, as the next two
+	dbGiven, bellGiven  bool
 	bell, server, token string // server is "" where the book is at hand
 	torn                error  // both places are given, and neither wins
 	command             string // as people type it
@@ -69,6 +70,7 @@ func (a *app) settle(cmd *cobra.Command) error {
 		return err
 	}
 	a.flags.kinds, a.flags.schemaGiven = conf.kinds, root.Changed("schema")
+	a.flags.dbGiven, a.flags.bellGiven = root.Changed("db"), root.Changed("bell")
 	a.flags.command = cmd.CommandPath()
 	places := placesOf(root, conf.global, "db", "server", "token", "schema", "bell", "actor")
 	var fail error

@@ -115,7 +115,7 @@ func (d postgresDatabase) doctor(ctx context.Context, book *daybook.Book) ([]fin
 
 // scratch makes its books in a schema of their own, one after the other.
 func (d postgresDatabase) scratch(ctx context.Context) scratch {
-	d.schema = scratchSchema()
+	d.schema = ownName(postgres.ScratchPrefix)
 	return scratch{
 		open: func() (*daybook.Book, error) {
 			if err := d.drop(ctx); err != nil {
@@ -139,10 +139,10 @@ func (d postgresDatabase) scratch(ctx context.Context) scratch {
 
 // drill makes a schema.
 func (d postgresDatabase) drill(ctx context.Context) (drillBook, error) {
-	d.schema = scratchSchema()
-	if _, err := d.status(ctx); err != nil {
+	if err := d.oldDrills(ctx); err != nil {
 		return drillBook{}, err
 	}
+	d.schema = ownName(drillPrefix)
 	clear := func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectMax)
 		defer cancel()
@@ -151,14 +151,15 @@ func (d postgresDatabase) drill(ctx context.Context) (drillBook, error) {
 	if _, err := postgres.Up(ctx, d.url, d.options(daybook.Options{}), nil); err != nil {
 		return drillBook{}, errors.Join(err, clear())
 	}
-	return drillBook{DB: d.url, Schema: d.schema, shown: "--schema " + d.schema, clear: clear}, nil
+	return drillBook{DB: d.url, Schema: d.schema, shown: "--schema " + d.schema, remove: dropping(d.schema),
+		clear: clear}, nil
 }
 
-// scratchSchema is a name that nobody else has, and that needs no quotes.
-func scratchSchema() string {
+// ownName is a name that nobody else has, and that needs no quotes.
+func ownName(prefix string) string {
 	random := make([]byte, 6)
 	rand.Read(random) // never fails
-	return postgres.ScratchPrefix + hex.EncodeToString(random)
+	return prefix + hex.EncodeToString(random)
 }
 
 // drop removes the schema and all that is in it.
@@ -174,7 +175,7 @@ func (d postgresDatabase) drop(ctx context.Context) error {
 	}
 	if _, err = db.ExecContext(ctx, "DROP SCHEMA IF EXISTS "+d.schema+" CASCADE"); err != nil {
 		err = &daybook.Error{Code: daybook.CodeUnavailable, Err: err,
-			Text: "the scratch schema " + d.schema + " could not be dropped; drop it by hand"}
+			Text: "the scratch schema " + d.schema + " could not be dropped; remove it by " + dropping(d.schema)}
 	}
 	return errors.Join(err, db.Close())
 }

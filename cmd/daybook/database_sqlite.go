@@ -98,6 +98,14 @@ func (d *sqliteDatabase) scratch(ctx context.Context) scratch {
 // drill makes a folder beside the book's file, so that the drill's own has the
 // same disk under it.
 func (d *sqliteDatabase) drill(context.Context) (drillBook, error) {
+	old, err := filepath.Glob(filepath.Join(filepath.Dir(d.path), "daybook-drill-*", "drill.db"))
+	for _, file := range old {
+		d.app.note("another drill's folder is here, or was left by one: %s; remove it if no drill runs there",
+			filepath.Dir(file))
+	}
+	if err != nil {
+		return drillBook{}, daybook.Fail(daybook.CodeInternal, "the drill can't look for others beside %s", d.path)
+	}
 	dir, err := os.MkdirTemp(filepath.Dir(d.path), "daybook-drill-")
 	if err != nil {
 		return drillBook{}, daybook.Fail(daybook.CodeInternal, "the drill can't make a folder beside %s", d.path)

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,7 +58,7 @@ func (a *app) drillCommand() *cobra.Command {
 		case f.list:
 			return a.listDrill()
 		}
-		if err := f.check(fs); err != nil {
+		if err := errors.Join(f.check(fs), a.drillPlace(f)); err != nil {
 			return err
 		}
 		if !fs.Changed("seed") {
@@ -100,12 +103,27 @@ func (f *drillFlags) check(fs *pflag.FlagSet) error {
 			f.lanes)
 	case f.minutes > drill.MinutesMax || f.minutes != f.minutes:
 		return usage("--minutes wants at most %d, got %g", drill.MinutesMax, f.minutes)
+	case fs.Changed("gap") && len(f.gaps) == 0:
+		return usage("--gap is empty; name what daybook drill --list shows, or leave it out for all")
+	case fs.Changed("restart-cmd") && strings.TrimSpace(f.restart) == "":
+		return usage("--restart-cmd is empty; give a shell command that restarts the server of --db, or leave it out")
 	case f.times > 0 && !f.effects:
 		return usage("--times is for --effects; how long a whole drill takes is --minutes")
 	case f.ownServer && f.restart != "":
 		return usage("--own-server and --restart-cmd don't go together: its own server it restarts itself")
 	case f.effects && (f.svg != "" || f.ownServer || f.restart != ""):
 		return usage("--svg, --own-server and --restart-cmd are not for --effects")
+	}
+	return nil
+}
+
+// drillPlace refuses a place that doesn't go with the flags.
+func (a *app) drillPlace(f drillFlags) error {
+	switch {
+	case f.ownServer && a.flags.dbGiven:
+		return usage("--own-server and --db don't go together: its own server is where it runs; leave one out")
+	case f.restart != "" && !strings.HasPrefix(a.flags.db, "postgres"):
+		return usage("--restart-cmd is for a PostgreSQL in --db: a SQLite file has no server to restart")
 	}
 	return nil
 }
@@ -128,6 +146,7 @@ type drillBook struct {
 	Bell   string        `json:"bell,omitempty"` // "" is the store's own
 	Clock  time.Duration `json:"clock,omitempty"`
 	shown  string        // the book's place, for people
+	remove string        // the command that removes it by hand
 	dir    string        // of the processes' logs; "" is one that the drill makes
 	clear  func() error  // removes the book
 }
@@ -173,11 +192,6 @@ func (a *app) drillOpener(child bool) drill.Opener {
 // drill makes every fault that the site allows, and shows what came of it. Its
 // processes are this program again.
 func (a *app) drill(ctx context.Context, f drillFlags) (err error) {
-	power, stop, err := a.drillPower(f)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
 	o := drill.FaultOptions{Seed: f.seed, Only: f.gaps, For: f.length(), Lanes: f.lanes, Open: a.drillOpener(false)}
 	self, err := os.Executable()
 	if err != nil {
@@ -185,27 +199,51 @@ func (a *app) drill(ctx context.Context, f drillFlags) (err error) {
 	}
 	o.Command = []string{self, "drill", "--process"}
 	o.Note = func(format string, args ...any) { a.note(format, args...) }
-	if err := o.Check(); err != nil { // before anything is made
+	if err := errors.Join(o.Check(), canDraw(f.svg)); err != nil { // before anything is made
 		return err
 	}
+	power, stop, err := a.drillPower(f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	book, site, err := a.drillSite(ctx, power)
 	if err != nil {
 		return err
 	}
 	o.Site, o.Dir, o.Lanes = site, book.dir, f.lanes
+	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal is gone: leave nothing behind
+	defer unhook()
 	report, err := drill.RunFaults(ctx, o)
-	report.Replay = f.replay()
+	report.Replay = a.replay(f)
 	held := err == nil && report.Err() == nil
-	if held || ctx.Err() != nil {
+	if ctx.Err() != nil {
+		a.note("stopped; what the drill made is removed")
+	}
+	if held || ctx.Err() != nil || errors.Is(err, drill.ErrNothing) { // nothing to look into
 		err = errors.Join(err, book.clear(), os.RemoveAll(book.dir))
 	} else {
-		a.note("the drill's book is kept, unless its server ends too: %s; what its processes wrote is in %s", book.shown,
-			book.dir)
+		a.tellKept(book, f.ownServer)
 	}
 	if err != nil {
 		return err
 	}
 	return a.showFaults(report, f)
+}
+
+// tellKept says where to look into a drill that didn't hold, and how to remove
+// what is left of it then.
+func (a *app) tellKept(book drillBook, gone bool) {
+	if gone {
+		a.note("the drill's book ends with its own server; what its processes wrote is kept in %s", book.dir)
+		return
+	}
+	remove := "rm -r " + quoted(book.dir)
+	if book.remove != "" {
+		remove = book.remove + " && " + remove
+	}
+	a.note("the drill's book is kept, look into it with %s; what its processes wrote is in %s; when you are done with "+
+		"them: %s", book.shown, book.dir, remove)
 }
 
 // showFaults shows a report and makes it the exit status.
@@ -233,6 +271,22 @@ func (a *app) showFaults(r drill.Report, f drillFlags) error {
 	return nil
 }
 
+// canDraw refuses a picture that couldn't be written when the drill is over.
+func canDraw(path string) error {
+	if path == "" {
+		return nil
+	}
+	_, missing := os.Stat(path)
+	file, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return usage("--svg can't be written: %s", err)
+	}
+	if err = file.Close(); missing != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
+
 func drawFaults(r drill.Report, path string) error {
 	file, err := os.Create(filepath.Clean(path))
 	if err != nil {
@@ -241,9 +295,35 @@ func drawFaults(r drill.Report, path string) error {
 	return errors.Join(r.SVG(file), file.Close())
 }
 
-// replay is the command that makes the same drill again: where, without what may
-// be secret, the environment says.
-func (f drillFlags) replay() string {
+// replay is the command that makes the same drill again, in the same place where
+// that was on the command line. A URL with a password isn't shown: then, as where
+// the environment names the place, it must be given again.
+func (a *app) replay(f drillFlags) string {
+	line := f.again()
+	for _, at := range []struct {
+		flag, value string
+		given       bool
+	}{{"db", a.flags.db, a.flags.dbGiven}, {"bell", a.flags.bell, a.flags.bellGiven}} {
+		if at.given && hidePasswords(at.value) == at.value {
+			line += " --" + at.flag + " " + quoted(at.value)
+		}
+	}
+	return line
+}
+
+// plain is what a shell takes as it is.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@,=+-]+$`)
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	if plain.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// again is the command that makes the same drill again.
+func (f drillFlags) again() string {
 	line := fmt.Sprintf("daybook drill --seed %d", f.seed)
 	if f.effects {
 		line += " --effects"
@@ -257,11 +337,14 @@ func (f drillFlags) replay() string {
 	if f.times > 0 {
 		line += fmt.Sprintf(" --times %d", f.times)
 	}
+	if f.lanes > 0 {
+		line += fmt.Sprintf(" --lanes %d", f.lanes)
+	}
 	if f.ownServer {
 		line += " --own-server"
 	}
 	if f.restart != "" {
-		line += " --restart-cmd '" + strings.ReplaceAll(f.restart, "'", `'\''`) + "'"
+		line += " --restart-cmd " + quoted(f.restart)
 	}
 	return line
 }

@@ -44,7 +44,8 @@ func (a *app) drillEffects(ctx context.Context, f drillFlags) error {
 	if err == nil && result.Violations == 0 || ctx.Err() != nil {
 		return errors.Join(err, book.clear(), a.showDrill(result, f, err))
 	}
-	a.note("the drill's book is kept: %s; its workers' logs are in %s", book.shown, cmp.Or(book.dir, result.Dir))
+	book.dir = cmp.Or(book.dir, result.Dir)
+	a.tellKept(book, false)
 	return errors.Join(err, a.showDrill(result, f, err))
 }
 
@@ -72,7 +73,7 @@ func (a *app) showDrill(r drill.Result, f drillFlags, failed error) error {
 	if failed != nil {
 		return nil
 	}
-	r.Replay = f.replay()
+	r.Replay = a.replay(f)
 	if a.json() {
 		if err := daybook.EncodeJSON(a.stdout, r); err != nil {
 			return err

@@ -29,9 +29,7 @@ func (a *app) drillSite(ctx context.Context, power drill.Power) (drillBook, dril
 	if err != nil {
 		return drillBook{}, drill.Site{}, err
 	}
-	if bell, err := a.bell(db); err != nil { // told before anything is made
-		return drillBook{}, drill.Site{}, err
-	} else if err := bell.Close(); err != nil {
+	if err := a.bellAnswers(ctx); err != nil { // told before anything is made
 		return drillBook{}, drill.Site{}, err
 	}
 	book, err := db.drill(ctx)
@@ -45,12 +43,17 @@ func (a *app) drillSite(ctx context.Context, power drill.Power) (drillBook, dril
 		}
 	}
 	site := drill.Site{Power: power, Store: "sqlite", Bell: a.flags.bell, Full: fullBook}
-	site.Old, site.NoOld = oldRedis()
-	book.Name, book.Bell = cmp.Or(book.Schema, scratchSchema()), a.flags.bell
+	site.Old, site.NoOld = oldRedis(book.dir)
+	book.Name, book.Bell = cmp.Or(book.Schema, ownName(drillPrefix)), a.flags.bell
 	if at, ok := db.(postgresDatabase); ok {
 		site.Store, site.Full = "postgres", nil
 		site.StoreAddr = hostOf(at.url)
-		site.Server = postgresServer{url: at.url, suffix: book.Schema}
+		server := postgresServer{url: at.url, suffix: book.Schema}
+		site.Room, err = server.room(ctx)
+		if site.Place, err = server.place(ctx, err); err != nil {
+			return book, site, errors.Join(err, book.clear(), os.RemoveAll(book.dir))
+		}
+		site.Server = server
 		if book.Bell == "" || book.Bell == "postgres:" || book.Bell == "postgresql:" {
 			book.Bell = book.DB
 		}
@@ -66,10 +69,11 @@ func (a *app) drillSite(ctx context.Context, power drill.Power) (drillBook, dril
 	return book, site, nil
 }
 
-// oldRedis starts a Redis of the drill's own, where a cutover has something to move;
-// without a program for it none, and why.
-func oldRedis() (start func() (string, func() error, error), missing string) {
+// oldRedis starts a Redis of the drill's own, with its files in the drill's folder,
+// where a cutover has something to move; without a program for it none, and why.
+func oldRedis(dir string) (start func() (string, func() error, error), missing string) {
 	program := brokertest.RedisProgram()
+	program.In = dir
 	if _, err := exec.LookPath(program.Name); err != nil {
 		return nil, "there is no redis-server to keep an old queue in; install it"
 	}
@@ -92,6 +96,9 @@ func (b drillBook) where(r drill.Route) (string, error) {
 	}
 	if b.Bell = routed(b.Bell, r.Bell, ""); own && r.Bell == "" {
 		b.Bell = routed(b.Bell, r.Store, "")
+	}
+	if strings.HasPrefix(b.Bell, "postgres") { // known by its name, as all of the drill's
+		b.Bell = routed(b.Bell, "", r.Application+"-bell-"+b.Name)
 	}
 	line, err := json.Marshal(b)
 	return string(line), err
@@ -175,11 +182,57 @@ func (s postgresServer) Terminate(ctx context.Context, application string) (n in
 	return n, err
 }
 
+// Began is when the server's first process began.
+func (s postgresServer) Began(ctx context.Context) (at string, err error) {
+	err = s.ask(ctx, "SELECT pg_postmaster_start_time()::text", &at)
+	return at, err
+}
+
+// room is how many connections the server lets this user have besides those that
+// are there.
+func (s postgresServer) room(ctx context.Context) (n int, err error) {
+	err = s.ask(ctx, "SELECT greatest(0, n) FROM ("+roomQuery+") AS r", &n)
+	return n, err
+}
+
+// place is which server it is, unless something is wrong already.
+func (s postgresServer) place(ctx context.Context, wrong error) (string, error) {
+	var version string
+	if wrong == nil {
+		wrong = s.ask(ctx, "SELECT current_setting('server_version')", &version)
+	}
+	at := serverOf(s.url)
+	version, _, _ = strings.Cut(version, " ") // without who built it
+	return fmt.Sprintf("%s/%s, PostgreSQL %s", at.hosts, at.database, version), wrong
+}
+
+func (s postgresServer) ask(ctx context.Context, query string, to any) error {
+	db, err := s.connect(ctx, "daybook-drill-asks")
+	if err != nil {
+		return err
+	}
+	if err = db.QueryRowContext(ctx, query).Scan(to); err != nil {
+		err = daybook.Unavailable("asking the server about itself", err)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// roomQuery counts the connections that the server, the user and the database have
+// room for, the least of the three.
+const roomQuery = `SELECT least(
+	current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+		- coalesce(current_setting('reserved_connections', true)::int, 0)
+		- (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend'),
+	(SELECT rolconnlimit - (SELECT count(*)::int FROM pg_stat_activity WHERE usename = current_user)
+		FROM pg_roles WHERE rolname = current_user AND rolconnlimit >= 0),
+	(SELECT datconnlimit - (SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database())
+		FROM pg_database WHERE datname = current_database() AND datconnlimit >= 0)) AS n`
+
 // shortName is what the server makes of an application_name.
 func shortName(name string) string { return name[:min(len(name), 63)] }
 
 // spare is how many connections a drill leaves to others.
-const spare = 40
+const spare = 20
 
 // Sit opens idle connections, as far as the server has room.
 func (s postgresServer) Sit(ctx context.Context, n int, application string) (sits int, leave func(), err error) {
@@ -188,8 +241,7 @@ func (s postgresServer) Sit(ctx context.Context, n int, application string) (sit
 		return 0, nil, err
 	}
 	var room int
-	err = db.QueryRowContext(ctx, "SELECT current_setting('max_connections')::int - count(*)::int FROM pg_stat_activity").
-		Scan(&room)
+	err = db.QueryRowContext(ctx, roomQuery).Scan(&room)
 	if err != nil {
 		return 0, nil, errors.Join(daybook.Unavailable("counting connections", err), db.Close())
 	}

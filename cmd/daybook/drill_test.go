@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,6 +78,38 @@ func TestDrillRuns(t *testing.T) {
 	if got.Injected["reply"] != 8 || got.Violations+got.Void != 0 || got.Seed != 4 {
 		t.Errorf("got %+v, want each of 8 faults", got)
 	}
+	c.nothingOfDrills(t)
+}
+
+func TestDrillRefusesFlags(t *testing.T) {
+	c := newCLI(t)
+	for _, args := range [][]string{{"--gap", "nowhere"}, {"--times", "0"}, {"--times", "-1"}, {"--minutes", "0"},
+		{"--minutes", "-1"}, {"--minutes", "NaN"}, {"--minutes", "1e9"}, {"--lanes", "0"}, {"--lanes", "1000"},
+		{"--seed", "-1"}, {"extra"}, {"--process"}, {"--times", "2"}, {"--effects", "--gap", "sigterm"},
+		{"--own-server", "--restart-cmd", "true"}, {"--effects", "--svg", "x"}, {"--gap="}, {"--restart-cmd", " "},
+		{"--own-server", "--db", "sqlite:x.db"}, {"--restart-cmd", "true"}, {"--svg", "no/such/folder/x.svg"}} {
+		c.want(statusUsage, append([]string{"drill"}, args...)...)
+	}
+}
+
+// What a drill can't be made with is told before anything is made, and nothing
+// stays of it: a bell that takes no rings, and faults that can't be made here.
+func TestDrillRefusesPlaces(t *testing.T) {
+	onEach(t, func(t *testing.T, c *cli) {
+		elsewhere := "file-full"
+		if !c.postgres() {
+			elsewhere = "connections-killed"
+		}
+		c.want(statusRefused, "drill", "--gap", elsewhere)
+		c.want(statusUnavailable, "drill", "--bell", "redis://127.0.0.1:1", "--gap", "claim")
+		c.want(statusUnavailable, "drill", "--bell", "postgres://nobody@127.0.0.1:1/x", "--gap", "claim")
+		c.nothingOfDrills(t)
+	})
+}
+
+// nothingOfDrills fails when a drill left a folder or a schema.
+func (c *cli) nothingOfDrills(t *testing.T) {
+	t.Helper()
 	left, err := os.ReadDir(c.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -86,16 +119,105 @@ func TestDrillRuns(t *testing.T) {
 			t.Errorf("%s stayed", f.Name())
 		}
 	}
+	if !c.postgres() {
+		return
+	}
+	schemas, err := pgtest.Psql(c.db, "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'daybook\\_%'")
+	if err != nil || strings.TrimSpace(schemas) != "0" {
+		t.Errorf("schemas left: %s, %v", schemas, err)
+	}
 }
 
-func TestDrillRefusesFlags(t *testing.T) {
-	c := newCLI(t)
-	for _, args := range [][]string{{"--gap", "nowhere"}, {"--times", "0"}, {"--times", "-1"}, {"--minutes", "0"},
-		{"--minutes", "-1"}, {"--minutes", "NaN"}, {"--minutes", "1e9"}, {"--lanes", "0"}, {"--lanes", "1000"},
-		{"--seed", "-1"}, {"extra"}, {"--process"}, {"--times", "2"}, {"--effects", "--gap", "sigterm"},
-		{"--own-server", "--restart-cmd", "true"}, {"--effects", "--svg", "x"}} {
-		c.want(statusUsage, append([]string{"drill"}, args...)...)
+// A schema that an earlier drill left is told of with the command that removes it;
+// one that somebody is connected for, and one that only looks like it, are not.
+func TestDrillTellsOfEarlierOnes(t *testing.T) {
+	onEach(t, func(t *testing.T, c *cli) {
+		if !c.postgres() {
+			folder := filepath.Join(c.dir, "daybook-drill-1")
+			err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "drill.db"), nil, 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := c.run("drill", "--gap", "connections-killed")
+			if s.status != statusRefused || !strings.Contains(s.err, "daybook-drill-1") {
+				t.Errorf("got %+v", s)
+			}
+			return
+		}
+		const left, used, other = "daybook_drill_0123456789ab", "daybook_drill_ba9876543210", "daybook_drill_results"
+		for _, schema := range []string{left, used, other} {
+			if _, err := pgtest.Psql(c.db, "CREATE SCHEMA "+schema); err != nil {
+				t.Fatal(err)
+			}
+		}
+		db, err := postgresServer{url: c.db}.connect(t.Context(), "daybook-drill-load-"+used)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		s := c.run("drill", "--gap", "file-full")
+		if s.status != statusRefused || !strings.Contains(s.err, dropping(left)) || strings.Contains(s.err, used) ||
+			strings.Contains(s.err, other) {
+			t.Errorf("got %+v", s)
+		}
+	})
+}
+
+// A drill that can be made again is, where it was made: the place is in the line
+// if it was given there and has no secret.
+func TestReplayNamesThePlace(t *testing.T) {
+	for _, tt := range []struct {
+		flags globals
+		want  string
+	}{
+		{globals{db: "postgres://you@h/x?a=1&b=2", dbGiven: true}, " --db 'postgres://you@h/x?a=1&b=2'"},
+		{globals{db: "postgres://you:secret@h/x", dbGiven: true}, ""},
+		{globals{db: "sqlite:x.db", bell: "redis://h", bellGiven: true}, " --bell redis://h"},
+	} {
+		a := &app{flags: tt.flags}
+		if got, want := a.replay(drillFlags{seed: 7, lanes: 3, restart: "it's"}),
+			`daybook drill --seed 7 --lanes 3 --restart-cmd 'it'\''s'`+tt.want; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
+}
+
+// What a user may have in connections is the least of what the server, the user
+// and the database have room for.
+func TestRoomIsTheLeast(t *testing.T) {
+	onEach(t, func(t *testing.T, c *cli) {
+		if !c.postgres() {
+			return
+		}
+		defer pgtest.Psql(c.db, "DROP ROLE drill_poor")
+		for _, limit := range []string{"ROLE drill_poor", "DATABASE \"" + serverOf(c.db).database + "\""} {
+			if strings.HasPrefix(limit, "ROLE") {
+				if _, err := pgtest.Psql(c.db, "CREATE ROLE drill_poor LOGIN"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := pgtest.Psql(c.db, "ALTER "+limit+" CONNECTION LIMIT 3"); err != nil {
+				t.Fatal(err)
+			}
+			poor, err := url.Parse(c.db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(limit, "ROLE") {
+				poor.User = url.User("drill_poor")
+			}
+			got, err := postgresServer{url: poor.String()}.room(t.Context())
+			if err != nil || got > 2 { // one asks
+				t.Errorf("%s: got %d, %v; want at most 2", limit, got, err)
+			}
+			if _, err := pgtest.Psql(c.db, "ALTER "+limit+" CONNECTION LIMIT -1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := (postgresServer{url: c.db}).room(t.Context()); err != nil || got <= 2 {
+			t.Errorf("without a limit: got %d, %v", got, err)
+		}
+	})
 }
 
 func TestDrillList(t *testing.T) {
@@ -141,24 +263,10 @@ func TestDrillOfFaults(t *testing.T) {
 				t.Errorf("%s was not made", gap)
 			}
 		}
-		left, err := os.ReadDir(c.dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range left {
-			if strings.HasPrefix(f.Name(), "daybook-drill-") {
-				t.Errorf("%s stayed", f.Name())
-			}
-		}
+		c.nothingOfDrills(t)
 		picture, err := os.ReadFile(filepath.Join(c.dir, "drill.svg"))
 		if err != nil || !strings.Contains(string(picture), "</svg>") {
 			t.Errorf("the picture: %v", err)
-		}
-		if c.postgres() {
-			schemas, err := pgtest.Psql(c.db, "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'daybook\\_%'")
-			if err != nil || strings.TrimSpace(schemas) != "0" {
-				t.Errorf("schemas left: %s, %v", schemas, err)
-			}
 		}
 	})
 }

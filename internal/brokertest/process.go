@@ -59,6 +59,7 @@ type Program struct {
 	Name    string // of the program, looked up along PATH and in Dirs
 	Dirs    []string
 	Install string // the command that installs it
+	In      string // the folder that gets the server's own; "" is the system's for such
 	// Args are its arguments, for a port and an empty folder.
 	Args func(port int, dir string) []string
 	Env  []string // besides ours
@@ -102,7 +103,7 @@ func Open(p Program) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "daybook-"+p.Name+"-")
+	dir, err := os.MkdirTemp(p.In, "daybook-"+p.Name+"-")
 	if err != nil {
 		return nil, fmt.Errorf("brokertest: %w", err)
 	}

@@ -48,7 +48,7 @@ func main() {
 // out where it isn't installed, and the error says how to install it.
 func chosen(match *regexp.Regexp, list bool) (some []mutant, left int, err error) {
 	for _, m := range slices.Concat(mutants, postgresMutants, relayMutants, brokerMutants, bellMutants, effectMutants,
-		consoleMutants, cutoverMutants, simulationMutants, httpMutants) {
+		consoleMutants, cutoverMutants, simulationMutants, httpMutants, drillMutants) {
 		if match.MatchString(m.name) {
 			some = append(some, m)
 		}

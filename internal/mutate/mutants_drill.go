@@ -1,0 +1,37 @@
+package main
+
+// drillMutants are guards of the drill: what it says must be so, and it mustn't
+// take what others need.
+var drillMutants = []mutant{
+	{"drill-restart", "a restart that was none is void", "drill/databases.go",
+		"err == nil && after == before {", "err == nil && after == before && false {", "./drill",
+		"TestRestartIsProved"},
+	{"drill-stall", "connections that pass something don't stand still", "drill/databases.go",
+		"\t\tl.load.store.Stall(true)\n", "", "./drill", "TestStallIsProved"},
+	{"drill-outage", "a fault during which the database went away is made once more", "drill/stand.go",
+		"if isAway(err) && ctx.Err() == nil {", "if false {", "./drill", "TestOutage"},
+	{"drill-unseen", "a job that never came is no violation", "drill/stand.go",
+		" && !e.unseen {", " {", "./drill", "TestVoidIsJudged"},
+	{"drill-void", "what a void run left is read before it is judged", "drill/gaps.go",
+		"\treturn e, l.collect(ctx, &e)\n}\n\n// args",
+		"\tif e.void != \"\" {\n\t\treturn e, nil\n\t}\n\treturn e, l.collect(ctx, &e)\n}\n\n// args",
+		"./drill", "TestVoidGap"},
+	{"drill-child", "a process that the database let down is no fault of its own", "drill/process.go",
+		"\t\tif p.away {\n\t\t\tcode = daybook.CodeUnavailable\n\t\t}\n", "", "./drill", "TestChildTells"},
+	{"drill-room", "a drill leaves connections to others", "drill/stand.go",
+		"(s.Room-baseConnections-otherConnections)/laneConnections", "faultLanes+0*s.Room", "./drill", "TestLanesFit"},
+	{"drill-full", "a server without room is no place for a drill", "drill/stand.go",
+		"if s.Room < wants {", "if false {", "./drill", "TestLanesFit"},
+	{"drill-idle", "idle connections that don't fit are left out", "drill/databases.go",
+		"e.left = \"the server has no room", "e.void = \"the server has no room", "./drill", "TestNoRoom"},
+	{"drill-nothing", "what can't be made is refused before anything is begun", "drill/stand.go",
+		"if s.sheet.size() == 0 {", "if false {", "./drill", "TestNothingToMake"},
+	{"drill-replay-secret", "the replay line has no password", "cmd/daybook/drill.go",
+		"if at.given && hidePasswords(at.value) == at.value {", "if at.given {", "./cmd/daybook", "TestReplayNames"},
+	{"pg-drill-left", "only what a drill made is called left by one", "cmd/daybook/drill_left.go",
+		"[0-9a-f]{12}$", ".*$", "./cmd/daybook", "TestDrillTells"},
+	{"pg-drill-used", "a schema that somebody is connected for isn't called left", "cmd/daybook/drill_left.go",
+		"WHERE application_name LIKE 'daybook-drill%' AND", "WHERE false AND", "./cmd/daybook", "TestDrillTells"},
+	{"drill-bell-name", "a bell's connections keep the name that they were given", "bell/postgres/postgres.go",
+		"if config.RuntimeParams[\"application_name\"] == \"\" {", "{", "./bell/postgres", "TestNameIsKept"},
+}
