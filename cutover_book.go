@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 )
 
 // CutoverView is a View that reads cutovers and their items.
@@ -278,6 +279,38 @@ func (b *Book) SeeOld(ctx context.Context, name string, jobs []OldJob, gated boo
 		return ct.SaveItems(ctx, name, save)
 	})
 	return arrived, err
+}
+
+// MissOld notes which items that stand with the old system a whole look that began
+// at since didn't find. slip is how long a hand may have a job before a look shows
+// it; n is how many items are read at once.
+func (b *Book) MissOld(ctx context.Context, name string, since Time, slip time.Duration, n int) error {
+	f := ItemFilter{Cutover: name, Term: TermStill, SeenBefore: since, NotGone: true, Whole: true, Limit: n}
+	for {
+		err := b.cutoverWrite(ctx, "noting what an old system has no more", name, func(tx Tx, ct CutoverTx, _ Cutover) error {
+			page, err := ct.Items(ctx, f)
+			if err != nil {
+				return err
+			}
+			for k, i := range page.Items {
+				page.Items[k] = i.missed(slip, tx.Now())
+			}
+			f.Cursor = page.Cursor
+			return ct.SaveItems(ctx, name, page.Items)
+		})
+		if err != nil || f.Cursor == "" {
+			return err
+		}
+	}
+}
+
+// Clock is the time of the book's store, by which its records are.
+func (b *Book) Clock(ctx context.Context) (now Time, err error) {
+	err = b.read(ctx, "reading the clock", func(v View) error {
+		now = v.Now()
+		return nil
+	})
+	return now, err
 }
 
 func itemsBy(ctx context.Context, v CutoverView, name string, jobs []OldJob) (map[string][]Item, error) {

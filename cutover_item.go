@@ -10,8 +10,11 @@ func (i Item) seen(o OldJob, now Time) Item {
 	if i.Term != TermStill {
 		return i // its place is settled; the sweep decides about a late copy
 	}
-	i.Last, i.SeenAt, i.MissedAt, i.ChangedAt = o.State, now, 0, now
-	if i.Owner, i.OwnerSeen = o.Owner, 0; o.OwnerSeen != 0 {
+	if o.State != OldOwnerLost { // of a lost owner the last sign that was seen counts, when its own has run out
+		i.OwnerSeen = 0
+	}
+	i.Last, i.SeenAt, i.MissedAt, i.GoneAt, i.ChangedAt = o.State, now, 0, 0, now
+	if i.Owner = o.Owner; o.OwnerSeen != 0 {
 		i.OwnerSeen = now.Add(-o.OwnerSilent) // by the book's clock, as all that it is compared with
 	}
 	i.Old = &o // some systems forget it when its owner dies
@@ -91,7 +94,8 @@ type Look struct {
 	At         Time
 	OwnerLives bool          // the job's last owner was alive in this look
 	Patience   time.Duration // how long an owner of that system may be silent and yet live
-	Died       Time          // when a worker was last found to have died without a farewell; 0 is never
+	Slip       time.Duration // how long a hand may have a job before a look shows it
+	Deaths     []Death       // of workers that died without a farewell, where such a system forgets what they had
 }
 
 // FateOf judges one: found is where the old store has it now.
@@ -108,6 +112,8 @@ func (i Item) FateOf(found OldJob, l Look) Fate {
 	}
 	owned := i.Last == OldOwned || i.Last == OldOwnerLost
 	switch patience := Time(l.Patience.Microseconds()); { // it is nowhere
+	case i.Last == OldDone:
+		return FateFinished // by a record that has run out since
 	case i.Last == OldOwnerLost, i.SeenAt-i.OwnerSeen > patience && owned:
 		return FateLost // silent when it was last seen with the job
 	case l.OwnerLives && owned:
@@ -116,7 +122,9 @@ func (i Item) FateOf(found OldJob, l Look) Fate {
 		return FateLost // nobody looked for too long to say how its owner went
 	case l.At-i.MissedAt <= patience:
 		return FateWait // it may be between two places
-	case !owned && l.Died >= i.SeenAt:
+	case len(found.Body) > 0:
+		return FateLost // what ends takes that along, or says how
+	case !owned && mayHaveHad(l.Deaths, i, l.Slip):
 		return FateLost // it may have been in hands that were never seen with it
 	}
 	return FateGone // it ended by itself: what it hadn't done it would have given back

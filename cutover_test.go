@@ -87,7 +87,10 @@ func TestFate(t *testing.T) {
 	lives := look
 	lives.OwnerLives = true
 	died := look
-	died.Died = 910 * second
+	died.Slip, died.Deaths = 5*time.Second, []Death{{Worker: "w", Seen: 900 * second, Found: 910 * second}}
+	confirmed := func(i Item, at Time) Item { i.GoneAt = at * second; return i }
+	slipped := gone
+	slipped.Body = []byte("here yet")
 	for _, tt := range []struct {
 		name  string
 		item  Item
@@ -109,10 +112,62 @@ func TestFate(t *testing.T) {
 		{"was waiting, is gone", item(OldWaiting, 900, 0, 905), gone, look, FateGone},
 		{"was waiting, is gone, and a worker died since", item(OldWaiting, 900, 0, 905), gone, died, FateLost},
 		{"was waiting, a worker died before", item(OldWaiting, 920, 0, 925), gone, died, FateGone},
+		{"had gone before the worker's last sign", confirmed(item(OldWaiting, 880, 0, 885), 895), gone, died, FateGone},
+		{"had gone as the last sign was sent", confirmed(item(OldWaiting, 880, 0, 885), 896), gone, died, FateLost},
+		{"was missed before the last sign, once", item(OldWaiting, 880, 0, 885), gone, died, FateLost},
+		{"lay there when the death was found", confirmed(item(OldWaiting, 910, 0, 915), 920), gone, died, FateLost},
+		{"lay there after it", confirmed(item(OldWaiting, 911, 0, 915), 920), gone, died, FateGone},
+		{"was in another's hand, which lives", item(OldOwned, 905, 905, 908), gone,
+			Look{At: 1000 * second, OwnerLives: true, Patience: 30 * time.Second, Deaths: died.Deaths}, FateGone},
+		{"was done, and its record has run out", item(OldDone, 905, 0, 908), gone, died, FateFinished},
+		{"is in no list and has its body", item(OldWaiting, 900, 0, 905), slipped, look, FateLost},
+		{"the same just now", item(OldWaiting, 990, 0, 995), slipped, look, FateWait},
 	} {
 		if got := tt.item.FateOf(tt.found, tt.look); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestDeaths: who is found silent again and again died once, who spoke meanwhile
+// died anew, and too many deaths become one of the two oldest.
+func TestDeaths(t *testing.T) {
+	var known []Death
+	for _, tt := range []struct {
+		d     Death
+		fresh bool
+	}{
+		{Death{"w", 100, 130}, true},
+		{Death{"w", 100, 140}, false},
+		{Death{"w:thread", 90, 150}, false},
+		{Death{"w", 0, 160}, false},
+		{Death{"ww", 100, 170}, true},
+		{Death{"w", 131, 180}, true},
+	} {
+		var fresh bool
+		if known, fresh = AddDeath(known, tt.d); fresh != tt.fresh {
+			t.Errorf("%+v is new: %v", tt.d, fresh)
+		}
+	}
+	for n := range DeathsMax - 2 {
+		known, _ = AddDeath(known, Death{Worker: ID{byte(n + 1)}.String(), Seen: 200, Found: 300})
+	}
+	if first := known[0]; len(known) != DeathsMax || first.Seen != 100 || first.Found != 170 {
+		t.Errorf("%d deaths, the first %+v", len(known), first)
+	}
+}
+
+// TestMissed: a job has gone when a look misses it again after a hand would have
+// shown it, and is there when it is seen again.
+func TestMissed(t *testing.T) {
+	i := Sighted(nil, oldJob("1", "a", OldWaiting), false, 1)
+	for n, tt := range []struct{ at, missed, gone Time }{{10, 10, 0}, {14, 10, 0}, {15, 10, 15}} {
+		if i = i.missed(5*time.Microsecond, tt.at); i.MissedAt != tt.missed || i.GoneAt != tt.gone {
+			t.Errorf("look %d: missed at %d, gone at %d", n, i.MissedAt, i.GoneAt)
+		}
+	}
+	if i.Missed() != 2 || i.seen(oldJob("1", "a", OldWaiting), 20).Missed() != 0 {
+		t.Errorf("%+v", i)
 	}
 }
 

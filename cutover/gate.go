@@ -58,7 +58,7 @@ func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error
 		if err := e.early(ctx, c, p); err != nil {
 			return GateProof{}, err
 		}
-		if err := e.sample(ctx, c); err != nil { // who has what, before it changes
+		if _, err := e.sample(ctx, c); err != nil { // who has what, before it changes
 			return GateProof{}, err
 		}
 		if c, err = e.advance(ctx, daybook.PhaseGate); err != nil {
@@ -114,7 +114,7 @@ func (e *Engine) prove(ctx context.Context, c daybook.Cutover, most time.Duratio
 			proof.Took = append(proof.Took, took[:min(len(took), max(namedMost-len(proof.Took), 0))]...)
 			from = time.Now()
 		}
-		if err := e.sample(ctx, c); err != nil {
+		if _, err := e.sample(ctx, c); err != nil {
 			return proof, err
 		}
 	}

@@ -87,6 +87,10 @@ func (e *Engine) Inventory(ctx context.Context) (OldInventory, error) {
 	}
 	n := newInventory(place)
 	see := e.seeing(ctx, c)
+	began, err := e.book.Clock(ctx)
+	if err != nil {
+		return n, err
+	}
 	scan, err := e.old.Scan(ctx, 0, func(o daybook.OldJob) error {
 		n.count(o)
 		return see.add(o)
@@ -95,6 +99,9 @@ func (e *Engine) Inventory(ctx context.Context) (OldInventory, error) {
 		err = see.flush()
 	}
 	n.At, n.Notes = scan.At, scan.Notes
+	if err == nil {
+		err = e.book.MissOld(ctx, e.name, began, e.old.Slip(), e.o.Batch)
+	}
 	if err != nil {
 		return n, err
 	}

@@ -66,7 +66,7 @@ func (e *Engine) Settle(ctx context.Context) (Settled, error) {
 
 // settleOnce looks at every job that still stands with the old system.
 func (e *Engine) settleOnce(ctx context.Context, c daybook.Cutover, p Plan, total *Settled) error {
-	if err := e.sample(ctx, c); err != nil {
+	if _, err := e.sample(ctx, c); err != nil {
 		return err
 	}
 	total.Waiting, total.Blocked = 0, 0
@@ -132,7 +132,7 @@ func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, items []d
 			i.MissedAt = at
 		}
 		fates[k] = i.FateOf(now, daybook.Look{At: at, OwnerLives: alive.owns(i.Owner), Patience: e.old.Patience(),
-			Died: n.Died})
+			Slip: e.old.Slip(), Deaths: e.forgets(n.Deaths)})
 		switch {
 		case fates[k] == daybook.FateFinished, fates[k] == daybook.FateGone:
 			total.Finished++
@@ -147,6 +147,15 @@ func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, items []d
 	}
 	e.step(GapJudged)
 	return e.takeLost(ctx, c, p, lost, total)
+}
+
+// forgets are the deaths by which a job may be lost without a trace: none where the
+// old system has a trace of what its workers took.
+func (e *Engine) forgets(deaths []daybook.Death) []daybook.Death {
+	if e.old.Slip() == 0 {
+		return nil
+	}
+	return deaths
 }
 
 // among finds where the old store has the item's job. Another job that came

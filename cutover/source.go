@@ -64,6 +64,11 @@ type Source interface {
 	Find(ctx context.Context, ids []string) (map[string]daybook.OldJob, error)
 	// Patience is how long an owner may be silent and yet be alive.
 	Patience() time.Duration
+	// Slip is how long a worker may have a job in its hands before Owned shows it.
+	// 0 is where a job that a worker takes stays in the store's own lists until it
+	// ends, or Find answers those that slipped with State OldGone and their Body: a
+	// job that is nowhere was in nobody's hands then when they died.
+	Slip() time.Duration
 	// Now is the old store's clock, by which all its times are.
 	Now(ctx context.Context) (daybook.Time, error)
 	Close() error

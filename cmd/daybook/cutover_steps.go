@@ -49,7 +49,7 @@ func (a *app) cutoverShadowCommand() *cobra.Command {
 				for _, how := range sortedKeys(s.How) {
 					t.row("  "+how, s.How[how])
 				}
-				t.row("missing", s.Missing)
+				t.row("missing, and no trace how they ended", s.Missing)
 			})
 		})
 }

@@ -40,6 +40,9 @@ type Options struct {
 // PatienceDefault is three times what a process should speak in.
 const PatienceDefault = 15 * time.Second
 
+// beatPause is how often a process speaks.
+const beatPause = 5 * time.Second
+
 // beatLife is how long Sidekiq keeps a silent process' entries.
 const beatLife = time.Minute
 
@@ -83,6 +86,10 @@ func (s *Source) Close() error { return s.store.Close() }
 
 // Patience is how long a process may be silent.
 func (s *Source) Patience() time.Duration { return s.o.Patience }
+
+// Slip is how often a process reports what it runs. Only a reliable fetch leaves
+// jobs in Redis, and nobody can tell for a job that is gone how it was fetched.
+func (s *Source) Slip() time.Duration { return beatPause }
 
 // Now is Redis' clock.
 func (s *Source) Now(ctx context.Context) (daybook.Time, error) { return s.store.Now(ctx) }
