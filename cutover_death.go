@@ -14,23 +14,28 @@ type Death struct {
 	Found  Time   `json:"found_at"`         // the first look that found it silent for too long
 }
 
-// MayHaveHad reports whether a job that no look has shown in a hand may have been
-// in this worker's when it died. It wasn't when it lay elsewhere after the death
-// was found. Nor was it when it had gone well before the worker's last sign of
-// life, for had it been in that hand, the sign would have shown it. slip is how
-// long a hand may have a job before it shows.
+// MayHaveHad reports whether a job that no look has shown in this worker's hand may
+// have been in it when it died. It wasn't when it lay elsewhere, or was another's
+// by that one's own word, after the death was found. Nor was it when it had gone
+// well before the worker's last sign of life, for had it been in that hand, the
+// sign would have shown it. slip is how long a hand may have a job before it shows.
 func (d Death) MayHaveHad(i Item, slip time.Duration) bool {
-	return i.SeenAt <= d.Found && (i.GoneAt == 0 || i.GoneAt > d.Seen.Add(-slip))
+	elsewhere := i.SeenAt
+	if i.Last == OldOwned {
+		elsewhere = i.OwnerSeen // who has it may give it back at any time after that
+	}
+	return elsewhere <= d.Found && (i.GoneAt == 0 || i.GoneAt > d.Seen.Add(-slip))
 }
 
 func mayHaveHad(deaths []Death, i Item, slip time.Duration) bool {
 	return slices.ContainsFunc(deaths, func(d Death) bool { return d.MayHaveHad(i, slip) })
 }
 
-// of reports whether this is the death of an owner that was last seen alive then;
-// who spoke after its death was found died another time.
+// of reports whether this is the death of an owner that was last seen alive then.
+// Who spoke again died another time. The next sign of one that was found silent
+// comes after that, and one sign isn't timed twice the same.
 func (d Death) of(owner string, seen Time) bool {
-	return (owner == d.Worker || strings.HasPrefix(owner, d.Worker+":")) && seen <= d.Found
+	return (owner == d.Worker || strings.HasPrefix(owner, d.Worker+":")) && seen <= d.Seen+(d.Found-d.Seen)/2
 }
 
 // DeathsMax bounds how many deaths a cutover keeps apart.
@@ -51,14 +56,15 @@ func AddDeath(known []Death, d Death) ([]Death, bool) {
 	return all, true
 }
 
-// missed is the item after a whole look that began after it was last seen, and
-// didn't find it. A job may be between two places for a moment, or in a hand that
-// doesn't show it yet: it has gone when it is still missed after that.
-func (i Item) missed(slip time.Duration, now Time) Item {
+// missed is the item after a whole look that began at since, after it was last
+// seen, and didn't find it. A job may be between two places for a moment, or in a
+// hand that doesn't show it yet: it has gone when a look that began after that
+// misses it still.
+func (i Item) missed(since Time, slip time.Duration, now Time) Item {
 	switch {
 	case i.MissedAt == 0:
 		i.MissedAt = now
-	case now >= i.MissedAt.Add(slip):
+	case since >= i.MissedAt.Add(slip):
 		i.GoneAt = now
 	}
 	i.ChangedAt = now

@@ -58,7 +58,7 @@ func TestCutoverUnanswered(t *testing.T) {
 		OldQueue: hostile, Queue: "mail"}, daybook.By{Actor: hostile, Reason: hostile})
 	s.ok(err)
 	_, err = s.book.SeeOld(t.Context(), "mail", []daybook.OldJob{{ID: hostile, Class: hostile, Owner: hostile,
-		State: daybook.OldOwned}}, false)
+		State: daybook.OldOwned}}, 0, false)
 	s.ok(err)
 	html := s.want(200, "/cutover/mail", "daybook cutover plan mail", "4 without an answer", "No answer.",
 		"No inventory was taken", "1</td>", "&lt;img src=x onerror=alert(1)&gt;")

@@ -419,7 +419,7 @@ func (s *stage) playCutover(name string) {
 		}
 		jobs = append(jobs, o)
 	}
-	_, err = s.book.SeeOld(s.Context(), name, jobs, false)
+	_, err = s.book.SeeOld(s.Context(), name, jobs, 0, false)
 	s.ok(err)
 	s.advance(time.Hour)
 	for _, phase := range []daybook.Phase{daybook.PhaseShadow, daybook.PhaseGate, daybook.PhaseMove, daybook.PhaseSettle} {

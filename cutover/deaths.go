@@ -2,47 +2,96 @@ package cutover
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/daybookdev/daybook"
 )
 
-// noteDeaths notes workers that should speak and don't, and those that lost jobs,
-// and reports whether any is new. Who has said farewell isn't among them.
-func (e *Engine) noteDeaths(ctx context.Context, lost map[string]daybook.OldJob) (fresh bool, err error) {
+// Watch is who worked in the old system at the last look, by their last signs of
+// life. Times have the book's clock.
+type Watch struct {
+	At      daybook.Time            `json:"at"`
+	Workers map[string]daybook.Time `json:"workers,omitempty"`
+}
+
+// noteDeaths notes workers that should speak and don't, those that lost jobs, and
+// those that went where nobody looked for so long that no farewell can be told from
+// a death. It reports whether any is new. Who has said farewell isn't among them.
+// began is before the jobs in hand were read.
+func (e *Engine) noteDeaths(ctx context.Context, began daybook.Time, lost map[string]daybook.OldJob) (
+	fresh bool, err error) {
+	before, err := e.book.Clock(ctx)
+	if err != nil {
+		return false, err
+	}
 	g, now, err := e.gateState(ctx)
 	if err != nil {
 		return false, err
 	}
-	at, err := e.book.Clock(ctx)
-	if err != nil {
+	watch := Watch{Workers: map[string]daybook.Time{}}
+	if watch.At, err = e.book.Clock(ctx); err != nil {
 		return false, err
 	}
 	var dead []daybook.Death
 	for _, w := range g.Claimants { // before the jobs' owners: theirs is the newest sign
-		if silent := now.Sub(w.Seen); w.Seen != 0 && silent > e.old.Patience() {
-			dead = append(dead, daybook.Death{Worker: w.Name, Seen: at.Add(-silent), Found: at})
+		if w.Seen == 0 {
+			continue
+		}
+		silent := now.Sub(w.Seen)
+		// By the older clock, and no later than what hands showed: who looks slowly
+		// mustn't take a sign for a later one.
+		watch.Workers[w.Name] = min(before.Add(-silent), began)
+		if silent > e.old.Patience() {
+			dead = append(dead, daybook.Death{Worker: w.Name, Seen: watch.Workers[w.Name], Found: watch.At})
 		}
 	}
 	for owner, o := range lost {
-		d := daybook.Death{Worker: owner, Found: at}
+		d := daybook.Death{Worker: owner, Found: watch.At}
 		if d.Seen, err = e.lastSign(ctx, o); err != nil {
 			return false, err
 		}
 		dead = append(dead, d)
 	}
-	if len(dead) == 0 {
-		return false, nil
+	return e.noteWatch(ctx, watch, dead)
+}
+
+// noteWatch notes deaths, and where old systems forget those, who lives now.
+func (e *Engine) noteWatch(ctx context.Context, watch Watch, dead []daybook.Death) (fresh bool, err error) {
+	if e.old.Fades() == 0 {
+		c, err := e.Load(ctx)
+		if err != nil {
+			return false, err
+		}
+		n, err := NotesOf(c)
+		if _, fresh = addDeaths(n.Deaths, dead); err != nil || !fresh {
+			return false, err
+		}
 	}
-	c, err := e.Load(ctx)
-	if err != nil {
-		return false, err
-	}
-	n, err := NotesOf(c)
-	if _, fresh = addDeaths(n.Deaths, dead); err != nil || !fresh {
-		return false, err
-	}
-	_, err = e.note(ctx, func(n *Notes) { n.Deaths, fresh = addDeaths(n.Deaths, dead) })
+	_, err = e.note(ctx, func(n *Notes) {
+		all := dead
+		if e.old.Fades() > 0 {
+			all = slices.Concat(dead, n.Watched.gone(watch, e.old.Fades()))
+			n.Watched = &watch
+		}
+		n.Deaths, fresh = addDeaths(n.Deaths, all)
+	})
 	return fresh, err
+}
+
+// gone are those who are missed by the next look and may have died: had they, what
+// they left has faded by now.
+func (w *Watch) gone(next Watch, fades time.Duration) (dead []daybook.Death) {
+	if w == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Workers)) {
+		if _, there := next.Workers[name]; !there && next.At.Sub(w.Workers[name]) >= fades {
+			dead = append(dead, daybook.Death{Worker: name, Seen: w.Workers[name], Found: next.At})
+		}
+	}
+	return dead
 }
 
 func addDeaths(known, dead []daybook.Death) (all []daybook.Death, fresh bool) {

@@ -127,6 +127,7 @@ type Notes struct {
 	Gate      *GateProof    `json:"gate,omitempty"`
 	// Deaths are those of workers that were found gone without a farewell.
 	Deaths    []daybook.Death `json:"deaths,omitempty"`
+	Watched   *Watch          `json:"watched,omitempty"`   // where the old system forgets who died
 	Swept     daybook.Time    `json:"swept_at,omitzero"`   // the last sweep that found nothing
 	Late      int64           `json:"late,omitempty"`      // arrived after the book began to run
 	EmptyFrom daybook.Time    `json:"empty_from,omitzero"` // the old queue has been empty since

@@ -24,6 +24,9 @@ func (e *Engine) Shadow(ctx context.Context, d time.Duration) (Shadowed, error) 
 			return Shadowed{}, err
 		}
 	}
+	if _, err := e.sample(ctx, c); err != nil { // who died before the first look hadn't what that finds
+		return Shadowed{}, err
+	}
 	next, err := e.lookWhole(ctx)
 	if err != nil {
 		return Shadowed{}, err
@@ -57,11 +60,15 @@ func (e *Engine) lookWhole(ctx context.Context) (next time.Time, err error) {
 // sample notes the jobs that workers have in hand, and reports whether workers
 // were found, which weren't before, that are gone without a farewell.
 func (e *Engine) sample(ctx context.Context, c daybook.Cutover) (died bool, err error) {
+	began, err := e.book.Clock(ctx)
+	if err != nil {
+		return false, err
+	}
 	owned, err := e.old.Owned(ctx)
 	if err != nil {
 		return false, err
 	}
-	see := e.seeing(ctx, c)
+	see := e.seeing(ctx, c, began)
 	lost := map[string]daybook.OldJob{} // by owner
 	for _, o := range owned {
 		if o.State == daybook.OldOwnerLost {
@@ -74,7 +81,7 @@ func (e *Engine) sample(ctx context.Context, c daybook.Cutover) (died bool, err 
 	if err := see.flush(); err != nil {
 		return false, err
 	}
-	return e.noteDeaths(ctx, lost)
+	return e.noteDeaths(ctx, began, lost)
 }
 
 // gateState is the gate's, with the old store's time.

@@ -69,6 +69,9 @@ type Source interface {
 	// ends, or Find answers those that slipped with State OldGone and their Body: a
 	// job that is nowhere was in nobody's hands then when they died.
 	Slip() time.Duration
+	// Fades is for how long after its last sign of life a worker that died is among
+	// GateState's claimants; who says farewell is none at once. 0 where Slip is.
+	Fades() time.Duration
 	// Now is the old store's clock, by which all its times are.
 	Now(ctx context.Context) (daybook.Time, error)
 	Close() error

@@ -81,6 +81,9 @@ func (s *Source) Patience() time.Duration { return patience }
 // Slip is none: a job that a worker took and hasn't noted yet has its hash, which Find sees.
 func (s *Source) Slip() time.Duration { return 0 }
 
+// Fades isn't asked: who died is no matter for a job that is nowhere.
+func (s *Source) Fades() time.Duration { return 0 }
+
 // Place names the queue.
 func (s *Source) Place() cutover.Place {
 	return cutover.Place{System: "rq", Store: s.store.Name(), Queue: s.o.Queue}

@@ -188,14 +188,14 @@ func missesOld(w *world) {
 		jobs = append(jobs, daybook.OldJob{ID: fmt.Sprint(n), State: daybook.OldWaiting, Class: "C", Body: []byte{byte(n)},
 			Raw: []byte("raw")})
 	}
-	_, err := w.book.SeeOld(w.ctx, "c", jobs, false)
+	_, err := w.book.SeeOld(w.ctx, "c", jobs, 0, false)
 	w.ok(err)
 	look := func(slip time.Duration, there ...daybook.OldJob) {
 		w.Helper()
 		w.clock.advance(time.Second)
 		since, err := w.book.Clock(w.ctx)
 		w.ok(err)
-		_, err = w.book.SeeOld(w.ctx, "c", there, false)
+		_, err = w.book.SeeOld(w.ctx, "c", there, since, false)
 		w.ok(err)
 		w.ok(w.book.MissOld(w.ctx, "c", since, slip, 2))
 	}
