@@ -15,7 +15,10 @@ func (i Item) seen(o OldJob, since, now Time) Item {
 		i.OwnerSeen = 0
 	}
 	i.Last, i.SeenAt, i.MissedAt, i.GoneAt, i.ChangedAt = o.State, max(i.SeenAt, since), 0, 0, now
-	if i.Owner = o.Owner; o.OwnerSeen != 0 {
+	if o.Owner != "" || o.State != OldOwnerLost { // nor who it was
+		i.Owner = o.Owner
+	}
+	if o.OwnerSeen != 0 {
 		i.OwnerSeen = now.Add(-o.OwnerSilent) // by the book's clock, as all that it is compared with
 	}
 	i.Old = &o // some systems forget it when its owner dies

@@ -47,9 +47,9 @@ func (e *Engine) noteDeaths(ctx context.Context, began daybook.Time, lost map[st
 			dead = append(dead, daybook.Death{Worker: w.Name, Seen: watch.Workers[w.Name], Found: watch.At})
 		}
 	}
-	for owner, o := range lost {
-		d := daybook.Death{Worker: owner, Found: watch.At}
-		if d.Seen, err = e.lastSign(ctx, o); err != nil {
+	for _, o := range lost {
+		d := daybook.Death{Found: watch.At}
+		if d.Worker, d.Seen, err = e.lastSign(ctx, o); err != nil {
 			return false, err
 		}
 		dead = append(dead, d)
@@ -102,14 +102,17 @@ func addDeaths(known, dead []daybook.Death) (all []daybook.Death, fresh bool) {
 	return known, fresh
 }
 
-// lastSign is the last sign of life of a lost job's owner, as the book noted it
+// lastSign is a lost job's owner and its last sign of life, as the book noted them
 // when the job was seen; 0 is not known.
-func (e *Engine) lastSign(ctx context.Context, o daybook.OldJob) (daybook.Time, error) {
+func (e *Engine) lastSign(ctx context.Context, o daybook.OldJob) (owner string, seen daybook.Time, err error) {
 	items, err := e.book.ItemsOf(ctx, e.name, []string{o.Name()})
 	for _, i := range items {
-		if i.Hash == o.Hash() && i.Owner == o.Owner {
-			return i.OwnerSeen, err
+		if i.Hash == o.Hash() && i.Owner != "" && (o.Owner == "" || i.Owner == o.Owner) {
+			return i.Owner, i.OwnerSeen, err
 		}
 	}
-	return 0, err
+	if o.Owner == "" {
+		return "unknown", 0, err
+	}
+	return o.Owner, 0, err
 }
