@@ -477,7 +477,7 @@ func (b *Book) JudgeOld(ctx context.Context, name string, judged []Item, fates [
 		for n, i := range judged {
 			now, ok := at(known[i.ID], i.Occurrence)
 			if ok && now.Term == TermStill && now.SeenAt == i.SeenAt { // else a newer look has seen it
-				save = append(save, now.judged(fates[n], i.MissedAt, note, tx.Now()))
+				save = append(save, now.judged(fates[n], i, note, tx.Now()))
 			}
 		}
 		return ct.SaveItems(ctx, name, save)
@@ -517,17 +517,19 @@ func at(known []Item, occurrence int) (Item, bool) {
 	return Item{}, false
 }
 
-// judged is the item after its fate; of one that waits only when it was missed, if
-// it was.
-func (i Item) judged(f Fate, missed Time, note string, now Time) Item {
+// judged is the item after its fate; of one that waits or is lost only what who
+// judged it found: when it was missed, if it was, and whose death has it lost.
+func (i Item) judged(f Fate, by Item, note string, now Time) Item {
 	i.ChangedAt = now
 	switch f {
 	case FateFinished, FateGone:
 		i.Term, i.Proved, i.Note, i.Old = TermFinished, f == FateFinished, note, nil
 	case FateWait:
 		if i.MissedAt == 0 {
-			i.MissedAt = missed
+			i.MissedAt = by.MissedAt
 		}
+	case FateLost:
+		i.Died = by.Died
 	}
 	return i
 }

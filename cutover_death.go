@@ -31,6 +31,22 @@ func mayHaveHad(deaths []Death, i Item, slip time.Duration) bool {
 	return slices.ContainsFunc(deaths, func(d Death) bool { return d.MayHaveHad(i, slip) })
 }
 
+// BlamedOn is the worker whose death has the item lost: its owner, or the first that
+// may have had it. "" is nobody that is known.
+func (i Item) BlamedOn(l Look) string {
+	for _, d := range l.Deaths {
+		if i.Owner != "" && d.of(i.Owner, i.OwnerSeen) {
+			return d.Worker
+		}
+	}
+	for _, d := range l.Deaths {
+		if d.MayHaveHad(i, l.Slip) {
+			return d.Worker
+		}
+	}
+	return i.Owner
+}
+
 // of reports whether this is the death of an owner that was last seen alive then.
 // Who spoke again died another time. The next sign of one that was found silent
 // comes after that, and one sign isn't timed twice the same.

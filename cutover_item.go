@@ -99,7 +99,7 @@ type Look struct {
 	OwnerLives bool          // the job's last owner was alive in this look
 	Patience   time.Duration // how long an owner of that system may be silent and yet live
 	Slip       time.Duration // how long a hand may have a job before a look shows it
-	Deaths     []Death       // of workers that died without a farewell, where such a system forgets what they had
+	Deaths     []Death       // of workers that died without a farewell
 }
 
 // FateOf judges one: found is where the old store has it now.
@@ -129,7 +129,7 @@ func (i Item) FateOf(found OldJob, l Look) Fate {
 		return FateWait // it may be between two places, or with one whose death nobody knows yet
 	case len(found.Body) > 0:
 		return FateLost // what ends takes that along, or says how
-	case mayHaveHad(l.Deaths, i, l.Slip):
+	case l.Slip > 0 && mayHaveHad(l.Deaths, i, l.Slip):
 		return FateLost // it may have been in hands that were never seen with it, given back by others
 	}
 	return FateGone // it ended by itself: what it hadn't done it would have given back

@@ -72,7 +72,21 @@ func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error
 	if err := e.early(ctx, c, p); err != nil {
 		return GateProof{}, err
 	}
+	if err := e.lookAtGate(ctx); err != nil {
+		return GateProof{}, err
+	}
 	return e.prove(ctx, c, most)
+}
+
+// lookAtGate looks at the whole queue where the old system forgets what it had: what
+// has gone by two looks, before and after the gate is proved, isn't in the hands of
+// a worker that dies later.
+func (e *Engine) lookAtGate(ctx context.Context) error {
+	if e.old.Slip() == 0 {
+		return nil
+	}
+	_, err := e.Inventory(ctx)
+	return err
 }
 
 func (e *Engine) canary() string { return "daybook-canary-" + e.name }
@@ -173,6 +187,9 @@ func (e *Engine) unproved(ctx context.Context, p GateProof, most time.Duration) 
 func (e *Engine) proved(ctx context.Context, p GateProof, untouched time.Duration) (_ GateProof, done bool, err error) {
 	g, err := e.old.GateState(ctx)
 	if err != nil || !g.Closed {
+		return p, false, err
+	}
+	if err := e.lookAtGate(ctx); err != nil {
 		return p, false, err
 	}
 	if err := e.old.DropCanary(ctx, e.canary()); err != nil {

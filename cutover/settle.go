@@ -141,10 +141,13 @@ func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, looked da
 		now := among(i, found)
 		if i.MissedAt == 0 && now.State == daybook.OldGone {
 			i.MissedAt = missed
-			items[k] = i
 		}
-		fates[k] = i.FateOf(now, daybook.Look{At: looked, OwnerLives: alive.owns(i.Owner), Patience: e.old.Patience(),
-			Slip: e.old.Slip(), Deaths: e.forgets(n.Deaths)})
+		look := daybook.Look{At: looked, OwnerLives: alive.owns(i.Owner), Patience: e.old.Patience(), Slip: e.old.Slip(),
+			Deaths: n.Deaths}
+		if fates[k] = i.FateOf(now, look); fates[k] == daybook.FateLost {
+			i.Died = i.BlamedOn(look)
+		}
+		items[k] = i
 		switch {
 		case fates[k] == daybook.FateFinished, fates[k] == daybook.FateGone:
 			total.Finished++
@@ -159,15 +162,6 @@ func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, looked da
 	}
 	e.step(GapJudged)
 	return e.takeLost(ctx, c, p, lost, total)
-}
-
-// forgets are the deaths by which a job may be lost without a trace: none where the
-// old system has a trace of what its workers took.
-func (e *Engine) forgets(deaths []daybook.Death) []daybook.Death {
-	if e.old.Slip() == 0 {
-		return nil
-	}
-	return deaths
 }
 
 // among finds where the old store has the item's job. Another job that came

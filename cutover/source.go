@@ -121,6 +121,13 @@ type Mover interface {
 	// or was dropped long ago, and takes it out of the held list. Who returns
 	// many goes from the last taken to the first: then their order is restored.
 	Return(ctx context.Context, job daybook.OldJob) (bool, error)
+	// BeginReturn says in the old store that the rollback of that name goes on, and
+	// EndReturn, by any process, that it is over. From then on this source's Return
+	// is CodeFenced and changes nothing, also when it was called before: whether the
+	// rollback goes on is looked at in the same step. Where none was begun, Return
+	// doesn't ask.
+	BeginReturn(ctx context.Context, name string) error
+	EndReturn(ctx context.Context, name string) error
 	// Left counts what is left of the queue in the old store, by where it lies,
 	// the held list too, and without those that are done; Forget takes away what
 	// the cutover itself left there.
