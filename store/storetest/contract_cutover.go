@@ -15,6 +15,7 @@ var contractOfCutovers = []test{
 	{"Items filters, pages, and walks backward by place", itemsList},
 	{"ItemCounts counts what is alike", itemsCount},
 	{"MissOld notes what a look didn't find", missesOld},
+	{"JudgeOld judges what no newer look has seen", judgesOld},
 	{"ImportOld takes a job in once", importsOnce},
 	{"ImportOld carries attempts, due time and what it was set aside for", importsWhole},
 	{"An origin moves in once", originOnce},
@@ -222,6 +223,30 @@ func missesOld(w *world) {
 	page, err := w.book.Items(w.ctx, daybook.ItemFilter{Cutover: "c", NotGone: true})
 	w.ok(err)
 	same(w, "not gone", len(page.Items), 2)
+}
+
+func judgesOld(w *world) {
+	w.cutover(daybook.PhaseSettle)
+	jobs := make([]daybook.OldJob, 4)
+	for n := range jobs {
+		jobs[n] = daybook.OldJob{ID: fmt.Sprint(n), State: daybook.OldWaiting, Class: "C", Body: []byte{byte(n)}}
+	}
+	_, err := w.book.SeeOld(w.ctx, "c", jobs, 0, false)
+	w.ok(err)
+	judged, err := w.book.ItemsOf(w.ctx, "c", []string{"0", "1", "2", "3"})
+	w.ok(err)
+	w.clock.advance(time.Second)
+	_, err = w.book.SeeOld(w.ctx, "c", jobs[:1], 0, false)
+	w.ok(err)
+	judged[2].MissedAt, judged[3].Died = 77, "w"
+	w.ok(w.book.JudgeOld(w.ctx, "c", judged, []daybook.Fate{daybook.FateGone, daybook.FateGone, daybook.FateWait,
+		daybook.FateLost}, "it ended"))
+	now, err := w.book.ItemsOf(w.ctx, "c", []string{"0", "1", "2", "3"})
+	w.ok(err)
+	same(w, "seen again", now[0].Term, daybook.TermStill)
+	same(w, "ended", string(now[1].Term)+" "+now[1].Note, "finished it ended")
+	same(w, "waits", fmt.Sprint(now[2].Term, " ", int64(now[2].MissedAt)), "still 77")
+	same(w, "lost", string(now[3].Term)+" "+now[3].Died, "still w")
 }
 
 func arriving(id, body string, change func(*daybook.Arriving)) daybook.Arriving {
