@@ -186,10 +186,12 @@ type Item struct {
 	Class      string   `json:"class"`
 	Owner      string   `json:"owner,omitempty"`
 	OwnerSeen  Time     `json:"owner_seen,omitzero"`
+	Died       string   `json:"died,omitempty"` // the worker whose death has it lost: its owner, or one that may have had it
 	Note       string   `json:"note,omitempty"`
 	FirstAt    Time     `json:"first_at,omitzero"`
 	SeenAt     Time     `json:"seen_at,omitzero"`   // when the old system last had it
 	MissedAt   Time     `json:"missed_at,omitzero"` // the first look that didn't find it any more
+	GoneAt     Time     `json:"gone_at,omitzero"`   // a whole look that didn't either, when a hand would have shown it
 	ChangedAt  Time     `json:"changed_at,omitzero"`
 	Old        *OldJob  `json:"-"` // kept whole while it may have to be moved or returned, else nil
 }
@@ -201,6 +203,7 @@ type ItemFilter struct {
 	Term       Term
 	Last       OldState
 	SeenBefore Time // only those that weren't seen at or after this
+	NotGone    bool // only those without GoneAt
 	Backward   bool // by place, last taken first; the next page is what is left then
 	Whole      bool // with Old
 	Limit      int
@@ -214,6 +217,7 @@ type ItemCount struct {
 	Term    Term     `json:"term"`
 	Arrived bool     `json:"arrived"`
 	Asked   bool     `json:"asked"`
+	Missed  bool     `json:"missed"` // the last look didn't find them any more
 	Items   int64    `json:"items"`
 	Again   int64    `json:"again"`
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 )
 
 // CutoverView is a View that reads cutovers and their items.
@@ -256,17 +257,22 @@ func (b *Book) NoteCutover(ctx context.Context, name string, change func(*Cutove
 }
 
 // SeeOld notes where the old store has these jobs, at most BatchMax of them, and
-// answers how many were new. gated says that they were read after the gate.
-func (b *Book) SeeOld(ctx context.Context, name string, jobs []OldJob, gated bool) (arrived int, err error) {
+// answers how many were new. The look began at since, by Clock; 0 is now. gated says
+// that it was after the gate.
+func (b *Book) SeeOld(ctx context.Context, name string, jobs []OldJob, since Time, gated bool) (arrived int, err error) {
 	err = b.cutoverWrite(ctx, "noting an old system's jobs", name, func(tx Tx, ct CutoverTx, c Cutover) error {
 		arrived = 0
 		known, err := itemsBy(ctx, ct, name, jobs)
 		if err != nil {
 			return err
 		}
+		from := since
+		if from == 0 {
+			from = tx.Now()
+		}
 		var save []Item
 		for _, o := range jobs {
-			i := Sighted(known[o.Name()], o, gated, tx.Now())
+			i := Sighted(known[o.Name()], o, gated, from, tx.Now())
 			if i.Occurrence == len(known[o.Name()]) {
 				arrived++
 			}
@@ -278,6 +284,38 @@ func (b *Book) SeeOld(ctx context.Context, name string, jobs []OldJob, gated boo
 		return ct.SaveItems(ctx, name, save)
 	})
 	return arrived, err
+}
+
+// MissOld notes which items that stand with the old system a whole look that began
+// at since didn't find. slip is how long a hand may have a job before a look shows
+// it; n is how many items are read at once.
+func (b *Book) MissOld(ctx context.Context, name string, since Time, slip time.Duration, n int) error {
+	f := ItemFilter{Cutover: name, Term: TermStill, SeenBefore: since, NotGone: true, Whole: true, Limit: n}
+	for {
+		err := b.cutoverWrite(ctx, "noting what an old system has no more", name, func(tx Tx, ct CutoverTx, _ Cutover) error {
+			page, err := ct.Items(ctx, f)
+			if err != nil {
+				return err
+			}
+			for k, i := range page.Items {
+				page.Items[k] = i.missed(since, slip, tx.Now())
+			}
+			f.Cursor = page.Cursor
+			return ct.SaveItems(ctx, name, page.Items)
+		})
+		if err != nil || f.Cursor == "" {
+			return err
+		}
+	}
+}
+
+// Clock is the time of the book's store, by which its records are.
+func (b *Book) Clock(ctx context.Context) (now Time, err error) {
+	err = b.read(ctx, "reading the clock", func(v View) error {
+		now = v.Now()
+		return nil
+	})
+	return now, err
 }
 
 func itemsBy(ctx context.Context, v CutoverView, name string, jobs []OldJob) (map[string][]Item, error) {
@@ -437,8 +475,9 @@ func (b *Book) JudgeOld(ctx context.Context, name string, judged []Item, fates [
 		}
 		var save []Item
 		for n, i := range judged {
-			if now, ok := at(known[i.ID], i.Occurrence); ok && now.Term == TermStill {
-				save = append(save, now.judged(fates[n], note, tx.Now()))
+			now, ok := at(known[i.ID], i.Occurrence)
+			if ok && now.Term == TermStill && now.SeenAt == i.SeenAt { // else a newer look has seen it
+				save = append(save, now.judged(fates[n], i, note, tx.Now()))
 			}
 		}
 		return ct.SaveItems(ctx, name, save)
@@ -478,17 +517,19 @@ func at(known []Item, occurrence int) (Item, bool) {
 	return Item{}, false
 }
 
-// judged is the item after its fate; of one that waits or is to be swept only
-// that it was missed.
-func (i Item) judged(f Fate, note string, now Time) Item {
+// judged is the item after its fate; of one that waits or is lost only what who
+// judged it found: when it was missed, if it was, and whose death has it lost.
+func (i Item) judged(f Fate, by Item, note string, now Time) Item {
 	i.ChangedAt = now
 	switch f {
 	case FateFinished, FateGone:
 		i.Term, i.Proved, i.Note, i.Old = TermFinished, f == FateFinished, note, nil
 	case FateWait:
 		if i.MissedAt == 0 {
-			i.MissedAt = now
+			i.MissedAt = by.MissedAt
 		}
+	case FateLost:
+		i.Died = by.Died
 	}
 	return i
 }

@@ -5,13 +5,20 @@ import "time"
 // The rules by which an old system's jobs are accounted for. They are pure: a
 // cutover's engine reads the old store, these decide, and the book records.
 
-// seen is what a look at the old store changes in an item that is known.
-func (i Item) seen(o OldJob, now Time) Item {
+// seen is what a look at the old store changes in an item that is known. since is
+// when the look began: what it shows is no older than that, and may be no newer.
+func (i Item) seen(o OldJob, since, now Time) Item {
 	if i.Term != TermStill {
 		return i // its place is settled; the sweep decides about a late copy
 	}
-	i.Last, i.SeenAt, i.MissedAt, i.ChangedAt = o.State, now, 0, now
-	if i.Owner, i.OwnerSeen = o.Owner, 0; o.OwnerSeen != 0 {
+	if o.State != OldOwnerLost { // of a lost owner the last sign that was seen counts, when its own has run out
+		i.OwnerSeen = 0
+	}
+	i.Last, i.SeenAt, i.MissedAt, i.GoneAt, i.ChangedAt = o.State, max(i.SeenAt, since), 0, 0, now
+	if o.Owner != "" || o.State != OldOwnerLost { // nor who it was
+		i.Owner = o.Owner
+	}
+	if o.OwnerSeen != 0 {
 		i.OwnerSeen = now.Add(-o.OwnerSilent) // by the book's clock, as all that it is compared with
 	}
 	i.Old = &o // some systems forget it when its owner dies
@@ -22,23 +29,23 @@ func (i Item) seen(o OldJob, now Time) Item {
 }
 
 // newItem is an item at its first sight.
-func newItem(o OldJob, occurrence int, arrived bool, now Time) Item {
+func newItem(o OldJob, occurrence int, arrived bool, since, now Time) Item {
 	i := Item{ID: o.Name(), Occurrence: occurrence, Hash: o.Hash(), First: o.State, Term: TermStill, Arrived: arrived,
 		Class: o.Class, FirstAt: now}
-	return i.seen(o, now)
+	return i.seen(o, since, now)
 }
 
-// Sighted decides where a job that was seen in the old store belongs among the
-// items of the same id: it is one of them when its hash is the same, else a new
-// one. It answers the item to save.
-func Sighted(known []Item, o OldJob, gated bool, now Time) Item {
+// Sighted decides where a job that a look which began at since saw in the old store
+// belongs among the items of the same id: it is one of them when its hash is the
+// same, else a new one. It answers the item to save.
+func Sighted(known []Item, o OldJob, gated bool, since, now Time) Item {
 	hash := o.Hash()
 	for _, i := range known {
 		if i.Hash == hash {
-			return i.seen(o, now)
+			return i.seen(o, since, now)
 		}
 	}
-	return newItem(o, len(known), gated, now)
+	return newItem(o, len(known), gated, since, now)
 }
 
 // Arrive decides about a job that was taken out of the old store into the held
@@ -46,7 +53,7 @@ func Sighted(known []Item, o OldJob, gated bool, now Time) Item {
 // id that is different is, for a person to look at, and so is one that was
 // thought to have ended only because it was nowhere.
 func Arrive(known []Item, o OldJob, gated bool, now Time) (i Item, take bool) {
-	i = Sighted(known, o, gated, now)
+	i = Sighted(known, o, gated, now, now)
 	switch {
 	case i.Term == TermStill:
 		i.Asked = i.Occurrence > 0 // old systems use ids again
@@ -88,10 +95,11 @@ const (
 
 // Look is what one look at the old store knows beside where a job is.
 type Look struct {
-	At         Time
+	At         Time          // before it asked who lives: who died by then, and was silent for long enough, is known
 	OwnerLives bool          // the job's last owner was alive in this look
 	Patience   time.Duration // how long an owner of that system may be silent and yet live
-	Died       Time          // when a worker was last found to have died without a farewell; 0 is never
+	Slip       time.Duration // how long a hand may have a job before a look shows it
+	Deaths     []Death       // of workers that died without a farewell
 }
 
 // FateOf judges one: found is where the old store has it now.
@@ -107,17 +115,22 @@ func (i Item) FateOf(found OldJob, l Look) Fate {
 		return FateLost
 	}
 	owned := i.Last == OldOwned || i.Last == OldOwnerLost
-	switch patience := Time(l.Patience.Microseconds()); { // it is nowhere
+	patience, known := Time(l.Patience.Microseconds()), Time((l.Patience + l.Slip).Microseconds())
+	switch { // it is nowhere
+	case i.Last == OldDone:
+		return FateFinished // by a record that has run out since
 	case i.Last == OldOwnerLost, i.SeenAt-i.OwnerSeen > patience && owned:
 		return FateLost // silent when it was last seen with the job
-	case l.OwnerLives && owned:
-		return FateGone
-	case owned && i.MissedAt-i.SeenAt > patience:
+	case l.OwnerLives && owned && l.Slip == 0 && len(found.Body) == 0:
+		return FateGone // and in no other's, which would show
+	case !l.OwnerLives && owned && i.MissedAt-i.SeenAt > patience:
 		return FateLost // nobody looked for too long to say how its owner went
-	case l.At-i.MissedAt <= patience:
-		return FateWait // it may be between two places
-	case !owned && l.Died >= i.SeenAt:
-		return FateLost // it may have been in hands that were never seen with it
+	case l.At-i.MissedAt <= known:
+		return FateWait // it may be between two places, or with one whose death nobody knows yet
+	case len(found.Body) > 0:
+		return FateLost // what ends takes that along, or says how
+	case l.Slip > 0 && mayHaveHad(l.Deaths, i, l.Slip):
+		return FateLost // it may have been in hands that were never seen with it, given back by others
 	}
 	return FateGone // it ended by itself: what it hadn't done it would have given back
 }

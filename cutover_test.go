@@ -37,7 +37,7 @@ func TestPhases(t *testing.T) {
 // TestArrive: what of the old system becomes a job, what is known, and what a
 // person is asked about.
 func TestArrive(t *testing.T) {
-	still := Sighted(nil, oldJob("1", "a", OldWaiting), false, 1)
+	still := Sighted(nil, oldJob("1", "a", OldWaiting), false, 1, 1)
 	as := func(term Term, change func(*Item)) []Item {
 		i := still
 		i.Term = term
@@ -87,7 +87,12 @@ func TestFate(t *testing.T) {
 	lives := look
 	lives.OwnerLives = true
 	died := look
-	died.Died = 910 * second
+	died.Slip, died.Deaths = 5*time.Second, []Death{{Worker: "w", Seen: 900 * second, Found: 910 * second}}
+	confirmed := func(i Item, at Time) Item { i.GoneAt = at * second; return i }
+	another := died // the owner that was seen isn't the one that died
+	another.OwnerLives = true
+	slipped := gone
+	slipped.Body = []byte("here yet")
 	for _, tt := range []struct {
 		name  string
 		item  Item
@@ -109,10 +114,70 @@ func TestFate(t *testing.T) {
 		{"was waiting, is gone", item(OldWaiting, 900, 0, 905), gone, look, FateGone},
 		{"was waiting, is gone, and a worker died since", item(OldWaiting, 900, 0, 905), gone, died, FateLost},
 		{"was waiting, a worker died before", item(OldWaiting, 920, 0, 925), gone, died, FateGone},
+		{"had gone before the worker's last sign", confirmed(item(OldWaiting, 880, 0, 885), 895), gone, died, FateGone},
+		{"had gone as the last sign was sent", confirmed(item(OldWaiting, 880, 0, 885), 896), gone, died, FateLost},
+		{"was missed before the last sign, once", item(OldWaiting, 880, 0, 885), gone, died, FateLost},
+		{"lay there when the death was found", confirmed(item(OldWaiting, 910, 0, 915), 920), gone, died, FateLost},
+		{"lay there after it", confirmed(item(OldWaiting, 911, 0, 915), 920), gone, died, FateGone},
+		{"another had it, and may have given it back", item(OldOwned, 905, 905, 908), gone, another, FateLost},
+		{"another had it by an old word", item(OldOwned, 915, 910, 918), gone, another, FateLost},
+		{"another had it after the death was found", item(OldOwned, 915, 911, 918), gone, another, FateGone},
+		{"another had it just now", item(OldOwned, 964, 964, 965), gone, another, FateWait},
+		{"the same, and deaths until then are known", item(OldOwned, 963, 963, 964), gone, another, FateGone},
+		{"left a living owner for no list, and has its body", item(OldOwned, 900, 900, 905), slipped, lives, FateLost},
+		{"who had it left in order, and another died", item(OldOwned, 905, 905, 908), gone, died, FateLost},
+		{"was done, and its record has run out", item(OldDone, 905, 0, 908), gone, died, FateFinished},
+		{"is in no list and has its body", item(OldWaiting, 900, 0, 905), slipped, look, FateLost},
+		{"the same just now", item(OldWaiting, 990, 0, 995), slipped, look, FateWait},
 	} {
 		if got := tt.item.FateOf(tt.found, tt.look); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestDeaths: who is found silent again and again died once, who spoke meanwhile
+// died anew, and too many deaths become one of the two oldest.
+func TestDeaths(t *testing.T) {
+	var known []Death
+	for _, tt := range []struct {
+		d     Death
+		fresh bool
+	}{
+		{Death{"w", 100, 130}, true},
+		{Death{"w", 100, 140}, false},
+		{Death{"w:thread", 90, 150}, false},
+		{Death{"w", 0, 160}, false},
+		{Death{"ww", 100, 170}, true},
+		{Death{"w", 131, 180}, true},
+		{Death{"w", 155, 190}, false}, // the same sign, by a slower look
+		{Death{"w", 175, 210}, true},  // found silent, and yet it spoke before it was
+	} {
+		var fresh bool
+		if known, fresh = AddDeath(known, tt.d); fresh != tt.fresh {
+			t.Errorf("%+v is new: %v", tt.d, fresh)
+		}
+	}
+	for n := range DeathsMax - 3 {
+		known, _ = AddDeath(known, Death{Worker: ID{byte(n + 1)}.String(), Seen: 200, Found: 300})
+	}
+	if first := known[0]; len(known) != DeathsMax || first.Seen != 100 || first.Found != 170 {
+		t.Errorf("%d deaths, the first %+v", len(known), first)
+	}
+}
+
+// TestMissed: a job has gone when a look misses it again after a hand would have
+// shown it, and is there when it is seen again.
+func TestMissed(t *testing.T) {
+	i := Sighted(nil, oldJob("1", "a", OldWaiting), false, 1, 1)
+	for n, tt := range []struct{ since, at, missed, gone Time }{{8, 10, 10, 0}, {9, 16, 10, 0}, {14, 17, 10, 0},
+		{15, 18, 10, 18}} {
+		if i = i.missed(tt.since, 5*time.Microsecond, tt.at); i.MissedAt != tt.missed || i.GoneAt != tt.gone {
+			t.Errorf("look %d: missed at %d, gone at %d", n, i.MissedAt, i.GoneAt)
+		}
+	}
+	if i.Missed() != 2 || i.seen(oldJob("1", "a", OldWaiting), 19, 20).Missed() != 0 {
+		t.Errorf("%+v", i)
 	}
 }
 

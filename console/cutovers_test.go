@@ -21,7 +21,9 @@ func TestCutovers(t *testing.T) {
 		"0, 21 from firing at 21", "only the old store knows", "<strong>70</strong> seen before the gate",
 		"<strong>2</strong> arrived after it", "a known id with another body", "owner lost with <bdi>host-1:4711</bdi>",
 		"it looks good", "by <bdi>grace</bdi>", "Still open: <bdi>a worker started by hand", "1 copy of a job",
-		"Who owns the jobs that are in progress at the gate?", "redis.internal")
+		"Who owns the jobs that are in progress at the gate?", "redis.internal",
+		"<bdi>host-3:8</bdi> died, and may have had it", "Old workers that died", "host-1:4711</bdi></th>",
+		`Open because of it">2</td>`, `Open because of it">1</td>`, "Found open 2 times", "jid-7</bdi></li>")
 	job := between(t, html, `<ul class="opens"><li><a href="`, `"`)
 	s.want(200, job, "HardWorker", "set aside")
 	held := between(t, s.want(200, "/jobs?queue=legacy&state=waiting"), `href="/job/`, `"`)
@@ -58,7 +60,7 @@ func TestCutoverUnanswered(t *testing.T) {
 		OldQueue: hostile, Queue: "mail"}, daybook.By{Actor: hostile, Reason: hostile})
 	s.ok(err)
 	_, err = s.book.SeeOld(t.Context(), "mail", []daybook.OldJob{{ID: hostile, Class: hostile, Owner: hostile,
-		State: daybook.OldOwned}}, false)
+		State: daybook.OldOwned}}, 0, false)
 	s.ok(err)
 	html := s.want(200, "/cutover/mail", "daybook cutover plan mail", "4 without an answer", "No answer.",
 		"No inventory was taken", "1</td>", "&lt;img src=x onerror=alert(1)&gt;")

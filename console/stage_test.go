@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -419,7 +420,7 @@ func (s *stage) playCutover(name string) {
 		}
 		jobs = append(jobs, o)
 	}
-	_, err = s.book.SeeOld(s.Context(), name, jobs, false)
+	_, err = s.book.SeeOld(s.Context(), name, jobs, 0, false)
 	s.ok(err)
 	s.advance(time.Hour)
 	for _, phase := range []daybook.Phase{daybook.PhaseShadow, daybook.PhaseGate, daybook.PhaseMove, daybook.PhaseSettle} {
@@ -432,6 +433,12 @@ func (s *stage) playCutover(name string) {
 		a := cutover.Mapping{}.Arrive(record, o)
 		arriving = append(arriving, a)
 	}
+	items, err := s.book.ItemsOf(s.Context(), name, []string{"jid-0", "jid-1", "jid-2"})
+	s.ok(err)
+	for k := range items {
+		items[k].Died = []string{"host-1:4711", "host-1:4711", "host-3:8"}[k]
+	}
+	s.ok(s.book.JudgeOld(s.Context(), name, items, slices.Repeat([]daybook.Fate{daybook.FateLost}, 3), ""))
 	_, err = s.book.ImportOld(s.Context(), name, arriving)
 	s.ok(err)
 	again := jobs[20]
@@ -448,7 +455,10 @@ func (s *stage) playCutover(name string) {
 	}
 	_, err = s.book.NoteCutover(s.Context(), name, func(c *daybook.Cutover) error {
 		c.Notes = must(json.Marshal(cutover.Notes{Before: inventory(62), Inventory: inventory(2), Late: 0,
+			Deaths: []daybook.Death{{Worker: "host-3:8", Found: daybook.At(s.now())},
+				{Worker: "host-1:4711", Seen: daybook.At(s.now().Add(-time.Minute)), Found: daybook.At(s.now())}},
 			Gate: &cutover.GateProof{Closed: daybook.At(s.now()), Proved: daybook.At(s.now()), Leaks: 1,
+				Took: []string{"jid-7"}, Opened: 2, OpenedAt: daybook.At(s.now()),
 				How: "the queue's name was taken out of the set of queues", Ways: []string{"a worker started by hand"}}}))
 		return nil
 	})

@@ -2,6 +2,7 @@ package cutover
 
 import (
 	"context"
+	"slices"
 
 	"github.com/daybookdev/daybook"
 )
@@ -18,6 +19,17 @@ type Board struct {
 	Balance   Balance          `json:"balance"`
 	Left      map[string]int64 `json:"left,omitempty"` // in the old store now; nil when it wasn't asked
 	Gauges    []Gauge          `json:"gauges"`
+	Deaths    []Toll           `json:"deaths,omitempty"`
+	MoreOpen  bool             `json:"more_open,omitempty"` // more are open than were counted by death
+}
+
+// Toll is a worker of the old system that died without a farewell, and how many of
+// the cutover's open jobs are so because of it.
+type Toll struct {
+	Worker string       `json:"worker"`
+	Seen   daybook.Time `json:"seen_at,omitzero"` // its last sign of life
+	Found  daybook.Time `json:"found_at"`
+	Open   int64        `json:"open"`
 }
 
 // Board reads the record and the old store.
@@ -58,11 +70,48 @@ func BoardOf(ctx context.Context, book *daybook.Book, c daybook.Cutover, left ma
 			values["asked"] += n.Items
 		}
 	}
+	if err := b.countDeaths(ctx, book); err != nil {
+		return b, err
+	}
 	if err := measureQueue(ctx, book, c, b.Balance, values); err != nil {
 		return b, err
 	}
 	b.Gauges = Gauges(b.Plan, values)
 	return b, nil
+}
+
+// tolledMost bounds how many open jobs are read for a board.
+const tolledMost = 10 * daybook.ListMax
+
+// countDeaths tells whose death has how many jobs open. One that died twice has
+// them at its last death.
+func (b *Board) countDeaths(ctx context.Context, book *daybook.Book) error {
+	if len(b.Notes.Deaths) == 0 {
+		return nil
+	}
+	open := map[string]int64{}
+	f := daybook.ItemFilter{Cutover: b.Cutover.Name, Term: daybook.TermOpen, Limit: daybook.ListMax}
+	for read := 0; ; {
+		page, err := book.Items(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, i := range page.Items {
+			open[i.Died]++
+		}
+		read += len(page.Items)
+		if f.Cursor = page.Cursor; f.Cursor == "" {
+			break
+		}
+		if b.MoreOpen = read >= tolledMost; b.MoreOpen {
+			break
+		}
+	}
+	for _, d := range slices.Backward(b.Notes.Deaths) {
+		b.Deaths = append(b.Deaths, Toll{Worker: d.Worker, Seen: d.Seen, Found: d.Found, Open: open[d.Worker]})
+		delete(open, d.Worker)
+	}
+	return nil
 }
 
 func measureQueue(ctx context.Context, book *daybook.Book, c daybook.Cutover, balance Balance,

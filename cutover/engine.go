@@ -125,11 +125,13 @@ type Notes struct {
 	Inventory *OldInventory `json:"inventory,omitempty"` // the newest
 	Before    *OldInventory `json:"before,omitempty"`    // at the gate
 	Gate      *GateProof    `json:"gate,omitempty"`
-	Died      daybook.Time  `json:"worker_died_at,omitzero"` // when a worker was last found gone without a farewell
-	Swept     daybook.Time  `json:"swept_at,omitzero"`       // the last sweep that found nothing
-	Late      int64         `json:"late,omitempty"`          // arrived after the book began to run
-	EmptyFrom daybook.Time  `json:"empty_from,omitzero"`     // the old queue has been empty since
-	Fired     string        `json:"fired,omitempty"`         // the condition that began a rollback
+	// Deaths are those of workers that were found gone without a farewell.
+	Deaths    []daybook.Death `json:"deaths,omitempty"`
+	Watched   *Watch          `json:"watched,omitempty"`   // where the old system forgets who died
+	Swept     daybook.Time    `json:"swept_at,omitzero"`   // the last sweep that found nothing
+	Late      int64           `json:"late,omitempty"`      // arrived after the book began to run
+	EmptyFrom daybook.Time    `json:"empty_from,omitzero"` // the old queue has been empty since
+	Fired     string          `json:"fired,omitempty"`     // the condition that began a rollback
 }
 
 // NotesOf reads them.

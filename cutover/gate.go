@@ -58,7 +58,7 @@ func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error
 		if err := e.early(ctx, c, p); err != nil {
 			return GateProof{}, err
 		}
-		if err := e.sample(ctx, c); err != nil { // who has what, before it changes
+		if _, err := e.sample(ctx, c); err != nil { // who has what, before it changes
 			return GateProof{}, err
 		}
 		if c, err = e.advance(ctx, daybook.PhaseGate); err != nil {
@@ -72,7 +72,21 @@ func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error
 	if err := e.early(ctx, c, p); err != nil {
 		return GateProof{}, err
 	}
+	if err := e.lookAtGate(ctx); err != nil {
+		return GateProof{}, err
+	}
 	return e.prove(ctx, c, most)
+}
+
+// lookAtGate looks at the whole queue where the old system forgets what it had: what
+// has gone by two looks, before and after the gate is proved, isn't in the hands of
+// a worker that dies later.
+func (e *Engine) lookAtGate(ctx context.Context) error {
+	if e.old.Slip() == 0 {
+		return nil
+	}
+	_, err := e.Inventory(ctx)
+	return err
 }
 
 func (e *Engine) canary() string { return "daybook-canary-" + e.name }
@@ -114,7 +128,7 @@ func (e *Engine) prove(ctx context.Context, c daybook.Cutover, most time.Duratio
 			proof.Took = append(proof.Took, took[:min(len(took), max(namedMost-len(proof.Took), 0))]...)
 			from = time.Now()
 		}
-		if err := e.sample(ctx, c); err != nil {
+		if _, err := e.sample(ctx, c); err != nil {
 			return proof, err
 		}
 	}
@@ -173,6 +187,9 @@ func (e *Engine) unproved(ctx context.Context, p GateProof, most time.Duration) 
 func (e *Engine) proved(ctx context.Context, p GateProof, untouched time.Duration) (_ GateProof, done bool, err error) {
 	g, err := e.old.GateState(ctx)
 	if err != nil || !g.Closed {
+		return p, false, err
+	}
+	if err := e.lookAtGate(ctx); err != nil {
 		return p, false, err
 	}
 	if err := e.old.DropCanary(ctx, e.canary()); err != nil {

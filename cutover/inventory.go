@@ -86,7 +86,11 @@ func (e *Engine) Inventory(ctx context.Context) (OldInventory, error) {
 		return OldInventory{}, err
 	}
 	n := newInventory(place)
-	see := e.seeing(ctx, c)
+	began, err := e.book.Clock(ctx)
+	if err != nil {
+		return n, err
+	}
+	see := e.seeing(ctx, c, began)
 	scan, err := e.old.Scan(ctx, 0, func(o daybook.OldJob) error {
 		n.count(o)
 		return see.add(o)
@@ -95,6 +99,9 @@ func (e *Engine) Inventory(ctx context.Context) (OldInventory, error) {
 		err = see.flush()
 	}
 	n.At, n.Notes = scan.At, scan.Notes
+	if err == nil {
+		err = e.book.MissOld(ctx, e.name, began, e.old.Slip(), e.o.Batch)
+	}
 	if err != nil {
 		return n, err
 	}
@@ -111,14 +118,15 @@ func (e *Engine) Inventory(ctx context.Context) (OldInventory, error) {
 type seeing struct {
 	e     *Engine
 	ctx   context.Context
+	since daybook.Time // when the look began
 	gated bool
 	jobs  []daybook.OldJob
 	seen  int64
 	fresh int64
 }
 
-func (e *Engine) seeing(ctx context.Context, c daybook.Cutover) *seeing {
-	return &seeing{e: e, ctx: ctx, gated: c.EnteredAt(daybook.PhaseGate) != 0}
+func (e *Engine) seeing(ctx context.Context, c daybook.Cutover, since daybook.Time) *seeing {
+	return &seeing{e: e, ctx: ctx, since: since, gated: c.EnteredAt(daybook.PhaseGate) != 0}
 }
 
 func (s *seeing) add(o daybook.OldJob) error {
@@ -142,7 +150,7 @@ func (s *seeing) flush() error {
 	for i, o := range s.jobs {
 		s.jobs[i].OwnerSilent = max(now.Sub(o.OwnerSeen), 0)
 	}
-	fresh, err := s.e.book.SeeOld(s.ctx, s.e.name, s.jobs, s.gated)
+	fresh, err := s.e.book.SeeOld(s.ctx, s.e.name, s.jobs, s.since, s.gated)
 	s.fresh += int64(fresh)
 	s.seen += int64(len(s.jobs))
 	s.jobs = s.jobs[:0]

@@ -42,10 +42,16 @@ func (e *Engine) Rollback(ctx context.Context) (Returned, error) {
 	if err := e.old.DropCanary(ctx, e.canary()); err != nil {
 		return r, err
 	}
+	if err := e.old.BeginReturn(ctx, e.name); err != nil {
+		return r, err
+	}
 	if err := e.returnHeld(ctx, &r); err != nil {
 		return r, err
 	}
 	if err := e.returnMoved(ctx, &r); err != nil {
+		return r, err
+	}
+	if err := e.old.EndReturn(ctx, e.name); err != nil { // before old workers may take any
 		return r, err
 	}
 	if err := e.old.OpenGate(ctx); err != nil {
@@ -125,7 +131,8 @@ func (e *Engine) returnMoved(ctx context.Context, r *Returned) error {
 
 // stillReturning refuses to give jobs back when another process has ended the
 // rollback meanwhile: old workers may have done them since, and a job that is
-// done leaves no trace over there by which a second one would be recognised.
+// done leaves no trace over there by which a second one would be recognised. One
+// that is ended after this look is what the old store's own fence is for.
 func (e *Engine) stillReturning(ctx context.Context) error {
 	_, err := e.in(ctx, "giving jobs back", daybook.PhaseReturning)
 	return err

@@ -66,7 +66,14 @@ func (e *Engine) Settle(ctx context.Context) (Settled, error) {
 
 // settleOnce looks at every job that still stands with the old system.
 func (e *Engine) settleOnce(ctx context.Context, c daybook.Cutover, p Plan, total *Settled) error {
-	if err := e.sample(ctx, c); err != nil {
+	looked, err := e.book.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := e.sample(ctx, c); err != nil {
+		return err
+	}
+	if c, err = e.Load(ctx); err != nil { // with the deaths that the sample found
 		return err
 	}
 	total.Waiting, total.Blocked = 0, 0
@@ -81,7 +88,7 @@ func (e *Engine) settleOnce(ctx context.Context, c daybook.Cutover, p Plan, tota
 			return err
 		}
 		if len(page.Items) > 0 {
-			if err := e.judge(ctx, c, p, page.Items, alive, total); err != nil {
+			if err := e.judge(ctx, c, p, looked, page.Items, alive, total); err != nil {
 				return err
 			}
 		}
@@ -109,8 +116,9 @@ func (e *Engine) alive(ctx context.Context) (l living, err error) {
 	return l, err
 }
 
-func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, items []daybook.Item, alive living,
-	total *Settled) error {
+// judge decides about items by what was known when looked was read, or later.
+func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, looked daybook.Time, items []daybook.Item,
+	alive living, total *Settled) error {
 	n, err := NotesOf(c)
 	if err != nil {
 		return err
@@ -123,16 +131,23 @@ func (e *Engine) judge(ctx context.Context, c daybook.Cutover, p Plan, items []d
 	if err != nil {
 		return err
 	}
+	missed, err := e.book.Clock(ctx)
+	if err != nil {
+		return err
+	}
 	fates := make([]daybook.Fate, len(items))
 	var lost []lostJob
 	for k, i := range items {
 		now := among(i, found)
-		at := daybook.At(time.Now())
 		if i.MissedAt == 0 && now.State == daybook.OldGone {
-			i.MissedAt = at
+			i.MissedAt = missed
 		}
-		fates[k] = i.FateOf(now, daybook.Look{At: at, OwnerLives: alive.owns(i.Owner), Patience: e.old.Patience(),
-			Died: n.Died})
+		look := daybook.Look{At: looked, OwnerLives: alive.owns(i.Owner), Patience: e.old.Patience(), Slip: e.old.Slip(),
+			Deaths: n.Deaths}
+		if fates[k] = i.FateOf(now, look); fates[k] == daybook.FateLost {
+			i.Died = i.BlamedOn(look)
+		}
+		items[k] = i
 		switch {
 		case fates[k] == daybook.FateFinished, fates[k] == daybook.FateGone:
 			total.Finished++

@@ -7,9 +7,13 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
+// looksShare bounds whole inventories to that part of the time of a shadow.
+const looksShare = 20
+
 // Shadow watches the old system until ctx ends or d has passed: a whole
-// inventory at the beginning and at the end, and the running jobs every sample
-// in between, since some systems forget them when their worker dies.
+// inventory at the beginning, at the end and now and then, which tells by when a
+// job had gone, and the running jobs every sample in between, since some systems
+// forget them when their worker dies.
 func (e *Engine) Shadow(ctx context.Context, d time.Duration) (Shadowed, error) {
 	c, err := e.in(ctx, "shadow", daybook.PhasePlan, daybook.PhaseShadow)
 	if err != nil {
@@ -20,62 +24,64 @@ func (e *Engine) Shadow(ctx context.Context, d time.Duration) (Shadowed, error) 
 			return Shadowed{}, err
 		}
 	}
-	if _, err := e.Inventory(ctx); err != nil {
+	if _, err := e.sample(ctx, c); err != nil { // who died before the first look hadn't what that finds
+		return Shadowed{}, err
+	}
+	next, err := e.lookWhole(ctx)
+	if err != nil {
 		return Shadowed{}, err
 	}
 	until := time.Now().Add(d)
 	for rest := d; rest > 0 && wait(ctx, min(rest, e.o.Sample)); rest = time.Until(until) {
-		if err := e.sample(ctx, c); err != nil && ctx.Err() == nil {
+		died, err := e.sample(ctx, c)
+		if err == nil && (died || time.Now().After(next)) { // what lies there yet wasn't in the dead one's hands
+			next, err = e.lookWhole(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
 			return Shadowed{}, err
 		}
 		e.report("seconds watched", int64((d-rest)/time.Second), int64(d/time.Second))
 	}
 	if ctx.Err() == nil {
-		if _, err := e.Inventory(ctx); err != nil {
+		if _, err := e.lookWhole(ctx); err != nil {
 			return Shadowed{}, err
 		}
 	}
 	return e.Compare(context.WithoutCancel(ctx))
 }
 
-// sample notes the jobs that workers have in hand, and workers that are gone
-// without a farewell.
-func (e *Engine) sample(ctx context.Context, c daybook.Cutover) error {
-	owned, err := e.old.Owned(ctx)
-	if err != nil {
-		return err
-	}
-	see := e.seeing(ctx, c)
-	lost := false
-	for _, o := range owned {
-		lost = lost || o.State == daybook.OldOwnerLost
-		if err := see.add(o); err != nil {
-			return err
-		}
-	}
-	if err := see.flush(); err != nil {
-		return err
-	}
-	silent, err := e.silent(ctx)
-	if err != nil || !lost && !silent {
-		return err
-	}
-	_, err = e.note(ctx, func(n *Notes) { n.Died = daybook.At(time.Now()) })
-	return err
+// lookWhole takes an inventory, and answers when the next may be.
+func (e *Engine) lookWhole(ctx context.Context) (next time.Time, err error) {
+	began := time.Now()
+	_, err = e.Inventory(ctx)
+	return time.Now().Add(looksShare * time.Since(began)), err
 }
 
-// silent reports whether a worker of the old system that should speak doesn't.
-func (e *Engine) silent(ctx context.Context) (bool, error) {
-	g, now, err := e.gateState(ctx)
+// sample notes the jobs that workers have in hand, and reports whether workers
+// were found, which weren't before, that are gone without a farewell.
+func (e *Engine) sample(ctx context.Context, c daybook.Cutover) (died bool, err error) {
+	began, err := e.book.Clock(ctx)
 	if err != nil {
 		return false, err
 	}
-	for _, w := range g.Claimants {
-		if w.Seen != 0 && now.Sub(w.Seen) > e.old.Patience() {
-			return true, nil
+	owned, err := e.old.Owned(ctx)
+	if err != nil {
+		return false, err
+	}
+	see := e.seeing(ctx, c, began)
+	lost := map[string]daybook.OldJob{} // by owner
+	for _, o := range owned {
+		if o.State == daybook.OldOwnerLost {
+			lost[o.Owner] = o
+		}
+		if err := see.add(o); err != nil {
+			return false, err
 		}
 	}
-	return false, nil
+	if err := see.flush(); err != nil {
+		return false, err
+	}
+	return e.noteDeaths(ctx, began, lost)
 }
 
 // gateState is the gate's, with the old store's time.
@@ -116,7 +122,7 @@ func compare(counts []daybook.ItemCount) Shadowed {
 		case c.Last == daybook.OldRetrying && c.First != daybook.OldRetrying:
 			s.Differ += c.Items
 			s.How["failed and is to be tried again"] += c.Items
-		case c.Last == daybook.OldOwnerLost:
+		case c.Last == daybook.OldOwnerLost || c.Missed:
 			s.Missing += c.Items
 		default:
 			s.Waits += c.Items

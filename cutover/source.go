@@ -64,6 +64,14 @@ type Source interface {
 	Find(ctx context.Context, ids []string) (map[string]daybook.OldJob, error)
 	// Patience is how long an owner may be silent and yet be alive.
 	Patience() time.Duration
+	// Slip is how long a worker may have a job in its hands before Owned shows it.
+	// 0 is where a job that a worker takes stays in the store's own lists until it
+	// ends, or Find answers those that slipped with State OldGone and their Body: a
+	// job that is nowhere was in nobody's hands then when they died.
+	Slip() time.Duration
+	// Fades is for how long after its last sign of life a worker that died is among
+	// GateState's claimants; who says farewell is none at once. 0 where Slip is.
+	Fades() time.Duration
 	// Now is the old store's clock, by which all its times are.
 	Now(ctx context.Context) (daybook.Time, error)
 	Close() error
@@ -113,6 +121,13 @@ type Mover interface {
 	// or was dropped long ago, and takes it out of the held list. Who returns
 	// many goes from the last taken to the first: then their order is restored.
 	Return(ctx context.Context, job daybook.OldJob) (bool, error)
+	// BeginReturn says in the old store that the rollback of that name goes on, and
+	// EndReturn, by any process, that it is over. From then on this source's Return
+	// is CodeFenced and changes nothing, also when it was called before: whether the
+	// rollback goes on is looked at in the same step. Where none was begun, Return
+	// doesn't ask.
+	BeginReturn(ctx context.Context, name string) error
+	EndReturn(ctx context.Context, name string) error
 	// Left counts what is left of the queue in the old store, by where it lies,
 	// the held list too, and without those that are done; Forget takes away what
 	// the cutover itself left there.

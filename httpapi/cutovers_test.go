@@ -18,7 +18,7 @@ func TestCutovers(t *testing.T) {
 	}
 	old := []daybook.OldJob{{ID: "a1", State: daybook.OldWaiting, Class: "MailJob", Body: []byte("x")},
 		{ID: "a2", State: daybook.OldDead, Class: "MailJob", Body: []byte("y")}}
-	if _, err := w.book.SeeOld(t.Context(), "mail", old, false); err != nil {
+	if _, err := w.book.SeeOld(t.Context(), "mail", old, 0, false); err != nil {
 		t.Fatal(err)
 	}
 	w.want(200, "GET", "/v1/cutovers", "", `"name":"mail"`)

@@ -49,7 +49,7 @@ func (a *app) cutoverShadowCommand() *cobra.Command {
 				for _, how := range sortedKeys(s.How) {
 					t.row("  "+how, s.How[how])
 				}
-				t.row("missing", s.Missing)
+				t.row("missing, and no trace how they ended", s.Missing)
 			})
 		})
 }
@@ -279,6 +279,23 @@ func (a *app) cutoverList(ctx context.Context, book *daybook.Book) error {
 	})
 }
 
+// deathRows name the workers over there that died, the last first, and what each
+// leaves to decide.
+func deathRows(t *table, b cutover.Board) {
+	for _, d := range b.Deaths {
+		seen := "not known when it was last seen"
+		if d.Seen != 0 {
+			seen = "last seen at " + d.Seen.String()
+		}
+		atLeast := ""
+		if b.MoreOpen {
+			atLeast = "at least "
+		}
+		paragraph(t, "old worker died", fmt.Sprintf("%s, %s, found dead at %s: %s%s because of it", d.Worker, seen, d.Found,
+			atLeast, count(int(d.Open), "open job")))
+	}
+}
+
 func boardRows(t *table, b cutover.Board) {
 	planPage(t, b)
 	t.row("", "")
@@ -290,6 +307,7 @@ func boardRows(t *table, b cutover.Board) {
 		}
 	}
 	balanceRows(t, b.Balance)
+	deathRows(t, b)
 	t.row("late arrivals", b.Notes.Late)
 	for _, g := range b.Gauges {
 		met := "no"

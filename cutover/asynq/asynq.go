@@ -64,6 +64,12 @@ func (s *Source) Now(ctx context.Context) (daybook.Time, error) { return s.store
 // Patience is the length of Asynq's lease.
 func (s *Source) Patience() time.Duration { return leaseLength }
 
+// Slip is none: Asynq moves a job into its list of active ones as it is taken.
+func (s *Source) Slip() time.Duration { return 0 }
+
+// Fades isn't asked: who died is no matter for a job that is nowhere.
+func (s *Source) Fades() time.Duration { return 0 }
+
 // Place names the queue. Asynq doesn't keep its version.
 func (s *Source) Place() cutover.Place {
 	return cutover.Place{System: "asynq", Store: s.store.Name(), Queue: s.o.Queue}

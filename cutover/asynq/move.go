@@ -194,9 +194,19 @@ func (s *Source) Drop(ctx context.Context, jobs []daybook.OldJob) error {
 	return nil
 }
 
+// BeginReturn and EndReturn fence Return; see cutover.Mover.
+func (s *Source) BeginReturn(ctx context.Context, name string) error {
+	return s.held.BeginReturn(ctx, name)
+}
+
+// EndReturn ends what BeginReturn began.
+func (s *Source) EndReturn(ctx context.Context, name string) error {
+	return s.held.EndReturn(ctx, name)
+}
+
 // returnScript puts a job back. KEYS are where to, the hash, and the held list;
 // ARGV the envelope, the id, the score or "", and the hash's fields.
-var returnScript = redis.NewScript(`
+var returnScript = oldredis.Fenced(`
 local state = redis.call('HGET', KEYS[2], 'state')
 if redis.call('EXISTS', KEYS[2]) == 1 and state ~= 'held' and state ~= 'moved' then return 0 end
 if ARGV[3] == '' and redis.call('LPOS', KEYS[1], ARGV[2]) then return 0 end
@@ -236,6 +246,5 @@ func (s *Source) Return(ctx context.Context, job daybook.OldJob) (bool, error) {
 		}
 	}
 	keys := []string{s.key(to), s.body(id), s.held.List}
-	n, err := s.store.RunInt(ctx, "putting a job back", returnScript, keys, args...)
-	return n == 1, err
+	return s.held.Return(ctx, returnScript, keys, args...)
 }

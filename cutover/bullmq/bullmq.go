@@ -72,6 +72,12 @@ func (s *Source) Close() error { return s.store.Close() }
 // Patience is how long BullMQ locks a job.
 func (s *Source) Patience() time.Duration { return lockLength }
 
+// Slip is none: BullMQ moves a job into its list of active ones as it is taken.
+func (s *Source) Slip() time.Duration { return 0 }
+
+// Fades isn't asked: who died is no matter for a job that is nowhere.
+func (s *Source) Fades() time.Duration { return 0 }
+
 // Place names the queue.
 func (s *Source) Place() cutover.Place {
 	return cutover.Place{System: "bullmq", Store: s.store.Name(), Queue: s.o.Prefix + ":" + s.o.Queue}

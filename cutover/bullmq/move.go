@@ -166,11 +166,21 @@ func (s *Source) Drop(ctx context.Context, jobs []daybook.OldJob) error {
 	return s.held.Drop(ctx, raws)
 }
 
+// BeginReturn and EndReturn fence Return; see cutover.Mover.
+func (s *Source) BeginReturn(ctx context.Context, name string) error {
+	return s.held.BeginReturn(ctx, name)
+}
+
+// EndReturn ends what BeginReturn began.
+func (s *Source) EndReturn(ctx context.Context, name string) error {
+	return s.held.EndReturn(ctx, name)
+}
+
 // returnScript puts a job back, its deduplication too if nobody else has that
 // now. KEYS are where to, the hash, the held list, and the deduplication's key;
 // ARGV the envelope, the id, the score or "", the deduplication's life, and the
 // hash's fields.
-var returnScript = redis.NewScript(`
+var returnScript = oldredis.Fenced(`
 if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 if ARGV[3] == '' and redis.call('LPOS', KEYS[1], ARGV[2]) then return 0 end
 if #ARGV > 4 then
@@ -211,9 +221,7 @@ func (s *Source) Return(ctx context.Context, job daybook.OldJob) (bool, error) {
 			deid = string(e.Parts[i+2])
 		}
 	}
-	n, err := s.store.RunInt(ctx, "putting a job back", returnScript,
-		[]string{s.key(to), s.key(id), s.held.List, s.key("de:" + deid)}, args...)
-	return n == 1, err
+	return s.held.Return(ctx, returnScript, []string{s.key(to), s.key(id), s.held.List, s.key("de:" + deid)}, args...)
 }
 
 // Left counts what is left; see cutover.Mover. Places without jobs aren't named.

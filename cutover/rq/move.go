@@ -171,9 +171,19 @@ func (s *Source) Drop(ctx context.Context, jobs []daybook.OldJob) error {
 	return s.held.Drop(ctx, raws)
 }
 
+// BeginReturn and EndReturn fence Return; see cutover.Mover.
+func (s *Source) BeginReturn(ctx context.Context, name string) error {
+	return s.held.BeginReturn(ctx, name)
+}
+
+// EndReturn ends what BeginReturn began.
+func (s *Source) EndReturn(ctx context.Context, name string) error {
+	return s.held.EndReturn(ctx, name)
+}
+
 // returnScript puts a job back. KEYS are where to, the hash, and the held list;
 // ARGV the envelope, the id, the score or "", the hash's life, and its fields.
-var returnScript = redis.NewScript(`
+var returnScript = oldredis.Fenced(`
 if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 if ARGV[3] == '' and redis.call('LPOS', KEYS[1], ARGV[2]) then return 0 end
 if #ARGV > 4 then
@@ -210,8 +220,7 @@ func (s *Source) Return(ctx context.Context, job daybook.OldJob) (bool, error) {
 		args = append(args, p)
 	}
 	keys := []string{s.set(to), s.body(id), s.held.List}
-	n, err := s.store.RunInt(ctx, "putting a job back", returnScript, keys, args...)
-	return n == 1, err
+	return s.held.Return(ctx, returnScript, keys, args...)
 }
 
 // Left counts what is left; see cutover.Mover. Places without jobs aren't named.

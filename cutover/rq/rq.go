@@ -78,6 +78,12 @@ func (s *Source) Close() error { return s.store.Close() }
 // Patience is how long a worker may be silent about a job and yet be alive.
 func (s *Source) Patience() time.Duration { return patience }
 
+// Slip is none: a job that a worker took and hasn't noted yet has its hash, which Find sees.
+func (s *Source) Slip() time.Duration { return 0 }
+
+// Fades isn't asked: who died is no matter for a job that is nowhere.
+func (s *Source) Fades() time.Duration { return 0 }
+
 // Place names the queue.
 func (s *Source) Place() cutover.Place {
 	return cutover.Place{System: "rq", Store: s.store.Name(), Queue: s.o.Queue}

@@ -210,8 +210,32 @@ func (s *Source) Find(ctx context.Context, ids []string) (map[string]daybook.Old
 		if err := sc.flush(ctx); err != nil {
 			return nil, err
 		}
+		if found[id].State == daybook.OldGone {
+			if found[id], err = s.slipped(ctx, id); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return found, nil
+}
+
+// slipped is a job that is in no list: its hash tells whether it ended. One that
+// didn't was in the hands of a worker that hadn't noted it yet.
+func (s *Source) slipped(ctx context.Context, id string) (daybook.OldJob, error) {
+	job := daybook.OldJob{ID: id, State: daybook.OldGone}
+	fields, err := s.store.HGetAll(ctx, s.body(id)).Result()
+	if err != nil {
+		return job, s.store.Err("looking for a job", err)
+	}
+	switch fields["status"] {
+	case "finished":
+		return jobOf(id, fields, daybook.OldDone), nil
+	case "queued", "started":
+		if fields["origin"] == s.o.Queue {
+			job.Body = jobOf(id, fields, daybook.OldGone).Body
+		}
+	}
+	return job, nil
 }
 
 // seconds prints a duration for a hash.

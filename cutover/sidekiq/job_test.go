@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/internal/brokertest"
 )
@@ -92,6 +94,26 @@ func TestReports(t *testing.T) {
 	want := []string{"kept owned vm:2:ccc:t2", "stale retrying ", "twice owned vm:1:aaa:t3", "twice owned vm:2:bbb:t1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("seen are %q, want %q", got, want)
+	}
+}
+
+// TestFindUnreadable: a job that can't be read is found by its name, in the sets
+// that all queues share too.
+func TestFindUnreadable(t *testing.T) {
+	server := brokertest.StartRedis(t)
+	c := client(t, server)
+	ctx := t.Context()
+	s := open(t, Options{URL: server.URL()}, 0)
+	must(t, c.ZAdd(ctx, "dead", redis.Z{Score: 1795986563, Member: "no job"}).Err())
+	must(t, c.LPush(ctx, "queue:"+queue, "nor this").Err())
+	for member, state := range map[string]daybook.OldState{"no job": daybook.OldDead, "nor this": daybook.OldWaiting,
+		"isn't there": daybook.OldGone} {
+		name := jobOf(member, state).Name()
+		found, err := s.Find(ctx, []string{name})
+		must(t, err)
+		if got := found[name]; got.State != state || state != daybook.OldGone && string(got.Body) != member {
+			t.Errorf("%q is found %s with %q, want %s", member, got.State, got.Body, state)
+		}
 	}
 }
 

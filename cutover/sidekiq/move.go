@@ -240,10 +240,20 @@ func (s *Source) Drop(ctx context.Context, jobs []daybook.OldJob) error {
 	return s.held.Drop(ctx, raws)
 }
 
+// BeginReturn and EndReturn fence Return; see cutover.Mover.
+func (s *Source) BeginReturn(ctx context.Context, name string) error {
+	return s.held.BeginReturn(ctx, name)
+}
+
+// EndReturn ends what BeginReturn began.
+func (s *Source) EndReturn(ctx context.Context, name string) error {
+	return s.held.EndReturn(ctx, name)
+}
+
 // returnScript puts a job back. KEYS are where to, the held list, and all the
 // lists and sets where the same job might lie; ARGV the envelope, the score or
 // "", the job, its jid in quotes, and how many new arrivals are looked through.
-var returnScript = redis.NewScript(`
+var returnScript = oldredis.Fenced(`
 for i = 3, #KEYS do
 	if redis.call('TYPE', KEYS[i]).ok == 'zset' then
 		if redis.call('ZSCORE', KEYS[i], ARGV[3]) then return 0 end
@@ -297,12 +307,11 @@ func (s *Source) Return(ctx context.Context, job daybook.OldJob) (bool, error) {
 	for _, set := range sets {
 		keys = append(keys, s.key(set.from))
 	}
-	n, err := s.store.RunInt(ctx, "putting a job back", returnScript, keys, job.Raw, score, text, `"`+read.ID+`"`,
-		arrivals)
-	if err == nil && n == 1 {
+	back, err := s.held.Return(ctx, returnScript, keys, job.Raw, score, text, `"`+read.ID+`"`, arrivals)
+	if back {
 		s.index.add(read.Name())
 	}
-	return n == 1, err
+	return back, err
 }
 
 // An index has the names of the jobs that the store had, as numbers, so that ten

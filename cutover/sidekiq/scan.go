@@ -373,15 +373,16 @@ func (s *Source) Owned(ctx context.Context) ([]daybook.OldJob, error) {
 	return jobs, err
 }
 
-// Find looks for jobs by jid. It reads the whole queue.
+// Find looks for jobs by name, which of those that can't be read is their hash. It
+// reads the whole queue.
 func (s *Source) Find(ctx context.Context, ids []string) (map[string]daybook.OldJob, error) {
 	found := make(map[string]daybook.OldJob, len(ids))
 	for _, id := range ids {
 		found[id] = daybook.OldJob{ID: id, State: daybook.OldGone}
 	}
 	_, err := s.Scan(ctx, 0, func(job daybook.OldJob) error {
-		if was, asked := found[job.ID]; asked && was.State == daybook.OldGone {
-			found[job.ID] = job
+		if was, asked := found[job.Name()]; asked && was.State == daybook.OldGone {
+			found[job.Name()] = job
 		}
 		return nil
 	})

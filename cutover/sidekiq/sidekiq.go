@@ -33,12 +33,16 @@ type Options struct {
 	// processes that start later too. "" gates by telling processes to be quiet.
 	WorkersUser string
 	// Patience is how long a process may be silent and yet be alive; 0 is
-	// PatienceDefault. A process speaks every five seconds.
+	// PatienceDefault. A process speaks every five or ten seconds.
 	Patience time.Duration
 }
 
-// PatienceDefault is three times what a process should speak in.
+// PatienceDefault lets a process be late by half the longest pause, and more.
 const PatienceDefault = 15 * time.Second
+
+// beatPause is how often a process speaks: every five seconds, and from Sidekiq 7 on
+// every ten.
+const beatPause = 10 * time.Second
 
 // beatLife is how long Sidekiq keeps a silent process' entries.
 const beatLife = time.Minute
@@ -83,6 +87,13 @@ func (s *Source) Close() error { return s.store.Close() }
 
 // Patience is how long a process may be silent.
 func (s *Source) Patience() time.Duration { return s.o.Patience }
+
+// Slip is how often a process reports what it runs. Only a reliable fetch leaves
+// jobs in Redis, and nobody can tell for a job that is gone how it was fetched.
+func (s *Source) Slip() time.Duration { return beatPause }
+
+// Fades is how long Sidekiq keeps a silent process' entries.
+func (s *Source) Fades() time.Duration { return beatLife }
 
 // Now is Redis' clock.
 func (s *Source) Now(ctx context.Context) (daybook.Time, error) { return s.store.Now(ctx) }

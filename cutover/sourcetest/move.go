@@ -239,6 +239,34 @@ func returnRestores(t *testing.T, p *place) {
 	}
 }
 
+// returnFenced: once a rollback is over, who took part in it puts nothing back any
+// more, not even when another one goes on.
+func returnFenced(t *testing.T, p *place) {
+	p.fill(t, 3)
+	stale, other := p.old(t), p.old(t)
+	took := take(t, other, 100)
+	must(t, stale.BeginReturn(t.Context(), "first"))
+	must(t, other.BeginReturn(t.Context(), "first")) // both carry it
+	if back, err := stale.Return(t.Context(), took[2]); err != nil || !back {
+		t.Fatalf("returning: %v, %v", back, err)
+	}
+	must(t, other.EndReturn(t.Context(), "first"))
+	for _, begin := range []bool{false, true} {
+		if begin {
+			must(t, other.BeginReturn(t.Context(), "second"))
+			must(t, stale.EndReturn(t.Context(), "first")) // which is over
+		}
+		before := Dump(t, p.Client)
+		_, err := stale.Return(t.Context(), took[1])
+		code(t, err, daybook.CodeFenced)
+		same(t, "after a return that was fenced", before, Dump(t, p.Client))
+	}
+	if back, err := other.Return(t.Context(), took[1]); err != nil || !back {
+		t.Errorf("the second rollback: %v, %v", back, err)
+	}
+	must(t, other.EndReturn(t.Context(), "second"))
+}
+
 func returnTwice(t *testing.T, p *place) {
 	p.fill(t, 3)
 	o := p.old(t)

@@ -82,6 +82,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"full store loses nothing", fullStore},
 		{"return restores every byte", returnRestores},
 		{"return twice", returnTwice},
+		{"return after the rollback is over", returnFenced},
 		{"return finds the id taken", returnTaken},
 		{"late producer stumbles", lateProducer},
 		{"gate closes and opens", gateRound},

@@ -121,6 +121,8 @@ type Hold struct {
 	Store   *Store
 	List    string // keys
 	Counter string
+
+	returning string // the rollback that Return goes by, "" is none
 }
 
 // Held reads up to n envelopes, oldest first.

@@ -66,15 +66,15 @@ func (t *tx) SaveCutover(_ context.Context, c daybook.Cutover) error {
 
 // saveItems inserts items or overwrites them, all of a call at once.
 const saveItems = `INSERT INTO daybook.cutover_item (cutover, id, occurrence, term, place, first, last, arrived, asked,
-		again, seen_at, doc, old)
-	SELECT $1::text, u.id, u.occurrence, u.term, u.place, u.first, u.last, u.arrived, u.asked, u.again, u.seen_at, u.doc,
-		nullif(u.old, '')
+		again, seen_at, missed, doc, old)
+	SELECT $1::text, u.id, u.occurrence, u.term, u.place, u.first, u.last, u.arrived, u.asked, u.again, u.seen_at,
+		u.missed, u.doc, nullif(u.old, '')
 	FROM unnest($2::text[], $3::int[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::boolean[], $9::boolean[],
-		$10::bigint[], $11::bigint[], $12::text[], $13::text[])
-		u(id, occurrence, term, place, first, last, arrived, asked, again, seen_at, doc, old)
+		$10::bigint[], $11::bigint[], $12::int[], $13::text[], $14::text[])
+		u(id, occurrence, term, place, first, last, arrived, asked, again, seen_at, missed, doc, old)
 	ON CONFLICT (cutover, id, occurrence) DO UPDATE SET term = excluded.term, place = excluded.place,
 		first = excluded.first, last = excluded.last, arrived = excluded.arrived, asked = excluded.asked,
-		again = excluded.again, seen_at = excluded.seen_at, doc = excluded.doc, old = excluded.old`
+		again = excluded.again, seen_at = excluded.seen_at, missed = excluded.missed, doc = excluded.doc, old = excluded.old`
 
 // SaveItems inserts items or overwrites them. Of one that is there twice, which
 // one statement can't write, the last counts.
@@ -91,7 +91,7 @@ func (t *tx) SaveItems(_ context.Context, cutover string, items []daybook.Item) 
 		return nil
 	}
 	var ids, terms, firsts, lasts, docs, olds []string
-	var occurrences, places, again, seen []int64
+	var occurrences, places, again, seen, missed []int64
 	var arrived, asked []bool
 	for n, i := range items {
 		if last[key{i.ID, i.Occurrence}] != n {
@@ -110,10 +110,11 @@ func (t *tx) SaveItems(_ context.Context, cutover string, items []daybook.Item) 
 		firsts, lasts = append(firsts, string(i.First)), append(lasts, string(i.Last))
 		occurrences, places = append(occurrences, int64(i.Occurrence)), append(places, i.Place)
 		again, seen = append(again, i.Again), append(seen, int64(i.SeenAt))
+		missed = append(missed, int64(i.Missed()))
 		arrived, asked = append(arrived, i.Arrived), append(asked, i.Asked)
 	}
 	t.later(int64(len(last)), "items", saveItems, cutover, ids, occurrences, terms, places, firsts, lasts, arrived, asked,
-		again, seen, docs, olds)
+		again, seen, missed, docs, olds)
 	return t.flush()
 }
 
@@ -162,6 +163,9 @@ func (v *view) Items(_ context.Context, f daybook.ItemFilter) (page daybook.Page
 	if f.SeenBefore != 0 {
 		where = append(where, "seen_at < "+p.add(int64(f.SeenBefore))+"::bigint")
 	}
+	if f.NotGone {
+		where = append(where, "missed < 2")
+	}
 	old, order := "NULL::text", "n"
 	if f.Whole {
 		old = "old"
@@ -187,12 +191,13 @@ func (v *view) Items(_ context.Context, f daybook.ItemFilter) (page daybook.Page
 
 // ItemCounts counts the items that are alike.
 func (v *view) ItemCounts(_ context.Context, cutover string) (counts []daybook.ItemCount, err error) {
-	err = v.look(`SELECT first, last, term, arrived, asked, count(*), sum(again)::bigint FROM daybook.cutover_item
-		WHERE cutover = $1::text GROUP BY first, last, term, arrived, asked ORDER BY first, last, term, arrived, asked`,
+	err = v.look(`SELECT first, last, term, arrived, asked, missed > 0, count(*), sum(again)::bigint
+		FROM daybook.cutover_item WHERE cutover = $1::text GROUP BY first, last, term, arrived, asked, missed > 0
+		ORDER BY first, last, term, arrived, asked, missed > 0`,
 		[]any{cutover}, func(row []any) error {
 			counts = append(counts, daybook.ItemCount{First: daybook.OldState(text(row[0])),
 				Last: daybook.OldState(text(row[1])), Term: daybook.Term(text(row[2])), Arrived: truth(row[3]),
-				Asked: truth(row[4]), Items: num(row[5]), Again: num(row[6])})
+				Asked: truth(row[4]), Missed: truth(row[5]), Items: num(row[6]), Again: num(row[7])})
 			return nil
 		})
 	return counts, err

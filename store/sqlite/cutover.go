@@ -59,7 +59,8 @@ func (t *tx) SaveCutover(_ context.Context, c daybook.Cutover) error {
 	return sure(n, 1, "cutovers")
 }
 
-const itemColumns = "cutover, id, occurrence, term, place, first, last, arrived, asked, again, seen_at, doc, old"
+const itemColumns = "cutover, id, occurrence, term, place, first, last, arrived, asked, again, seen_at, " +
+	"missed, doc, old"
 
 // SaveItems inserts items or overwrites them.
 func (t *tx) SaveItems(_ context.Context, cutover string, items []daybook.Item) error {
@@ -72,12 +73,13 @@ func (t *tx) SaveItems(_ context.Context, cutover string, items []daybook.Item) 
 		if err != nil {
 			return fmt.Errorf("writing an item: %w", err)
 		}
-		if _, err = t.q.exec("INSERT INTO cutover_item ("+itemColumns+") VALUES ("+marks(13)+`)
+		if _, err = t.q.exec("INSERT INTO cutover_item ("+itemColumns+") VALUES ("+marks(14)+`)
 			ON CONFLICT (cutover, id, occurrence) DO UPDATE SET term = excluded.term, place = excluded.place,
 			first = excluded.first, last = excluded.last, arrived = excluded.arrived, asked = excluded.asked,
-			again = excluded.again, seen_at = excluded.seen_at, doc = excluded.doc, old = excluded.old`,
+			again = excluded.again, seen_at = excluded.seen_at, missed = excluded.missed,
+			doc = excluded.doc, old = excluded.old`,
 			cutover, i.ID, int64(i.Occurrence), string(i.Term), i.Place, string(i.First), string(i.Last), flag(i.Arrived),
-			flag(i.Asked), i.Again, int64(i.SeenAt), string(doc), nullText(old)); err != nil {
+			flag(i.Asked), i.Again, int64(i.SeenAt), int64(i.Missed()), string(doc), nullText(old)); err != nil {
 			return err
 		}
 	}
@@ -134,6 +136,9 @@ func (v *view) Items(_ context.Context, f daybook.ItemFilter) (page daybook.Page
 	if f.SeenBefore != 0 {
 		add("seen_at < ?", int64(f.SeenBefore))
 	}
+	if f.NotGone {
+		where = append(where, "missed < 2")
+	}
 	old, order := "NULL", "n"
 	if f.Whole {
 		old = "old"
@@ -159,12 +164,14 @@ func (v *view) Items(_ context.Context, f daybook.ItemFilter) (page daybook.Page
 
 // ItemCounts counts the items that are alike.
 func (v *view) ItemCounts(_ context.Context, cutover string) (counts []daybook.ItemCount, err error) {
-	err = v.q.rows(`SELECT first, last, term, arrived, asked, count(*), sum(again) FROM cutover_item WHERE cutover = ?
-		GROUP BY first, last, term, arrived, asked ORDER BY first, last, term, arrived, asked`, []driver.Value{cutover},
+	err = v.q.rows(`SELECT first, last, term, arrived, asked, missed > 0, count(*), sum(again)
+		FROM cutover_item WHERE cutover = ?
+		GROUP BY first, last, term, arrived, asked, missed > 0
+		ORDER BY first, last, term, arrived, asked, missed > 0`, []driver.Value{cutover},
 		func(row []driver.Value) error {
 			counts = append(counts, daybook.ItemCount{First: daybook.OldState(text(row[0])),
 				Last: daybook.OldState(text(row[1])), Term: daybook.Term(text(row[2])), Arrived: num(row[3]) != 0,
-				Asked: num(row[4]) != 0, Items: num(row[5]), Again: num(row[6])})
+				Asked: num(row[4]) != 0, Missed: num(row[5]) != 0, Items: num(row[6]), Again: num(row[7])})
 			return nil
 		})
 	return counts, err

@@ -263,7 +263,8 @@ CREATE TABLE cutover (
 );
 
 -- Their jobs, each once by the old system's id, and again for each other body
--- that came under that id. doc is the item; old is the job as the old system had
+-- that came under that id. missed is 1 of those that the last look at the old
+-- system didn't find, 2 of those that are gone. doc is the item; old is the job as the old system had
 -- it, while it may have to go back.
 CREATE TABLE cutover_item (
     n          INTEGER PRIMARY KEY,
@@ -278,6 +279,7 @@ CREATE TABLE cutover_item (
     asked      INTEGER NOT NULL,
     again      INTEGER NOT NULL,
     seen_at    INTEGER NOT NULL,
+    missed     INTEGER NOT NULL,
     doc        TEXT NOT NULL,
     old        TEXT,
     UNIQUE (cutover, id, occurrence)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/daybookdev/daybook"
 )
@@ -13,6 +14,8 @@ var contractOfCutovers = []test{
 	{"SaveItems inserts, then overwrites by id and occurrence", itemsSave},
 	{"Items filters, pages, and walks backward by place", itemsList},
 	{"ItemCounts counts what is alike", itemsCount},
+	{"MissOld notes what a look didn't find", missesOld},
+	{"JudgeOld judges what no newer look has seen", judgesOld},
 	{"ImportOld takes a job in once", importsOnce},
 	{"ImportOld carries attempts, due time and what it was set aside for", importsWhole},
 	{"An origin moves in once", originOnce},
@@ -177,6 +180,73 @@ func itemsCount(w *world) {
 	}
 	same(w, "groups", len(counts), 3)
 	same(w, "of the first term", total[daybook.Terms[0]], 3)
+}
+
+func missesOld(w *world) {
+	w.cutover(daybook.PhaseShadow)
+	var jobs []daybook.OldJob
+	for n := range 5 {
+		jobs = append(jobs, daybook.OldJob{ID: fmt.Sprint(n), State: daybook.OldWaiting, Class: "C", Body: []byte{byte(n)},
+			Raw: []byte("raw")})
+	}
+	_, err := w.book.SeeOld(w.ctx, "c", jobs, 0, false)
+	w.ok(err)
+	look := func(slip time.Duration, there ...daybook.OldJob) {
+		w.Helper()
+		w.clock.advance(time.Second)
+		since, err := w.book.Clock(w.ctx)
+		w.ok(err)
+		_, err = w.book.SeeOld(w.ctx, "c", there, since, false)
+		w.ok(err)
+		w.ok(w.book.MissOld(w.ctx, "c", since, slip, 2))
+	}
+	state := func() (text string) {
+		page, err := w.book.Items(w.ctx, daybook.ItemFilter{Cutover: "c", Whole: true})
+		w.ok(err)
+		for _, i := range page.Items {
+			text += fmt.Sprint(i.Missed())
+			same(w, "raw of "+i.ID, string(i.Old.Raw), "raw")
+		}
+		counts, err := w.book.ItemCounts(w.ctx, "c")
+		w.ok(err)
+		for _, c := range counts {
+			text += fmt.Sprint(" ", c.Items, " ", c.Missed)
+		}
+		return text
+	}
+	look(time.Hour, jobs[3:]...)
+	same(w, "missed", state(), "11100 2 false 3 true")
+	look(time.Hour, jobs[4])
+	same(w, "missed again too soon", state(), "11110 1 false 4 true")
+	look(0, jobs[0], jobs[4])
+	same(w, "gone", state(), "02220 2 false 3 true")
+	page, err := w.book.Items(w.ctx, daybook.ItemFilter{Cutover: "c", NotGone: true})
+	w.ok(err)
+	same(w, "not gone", len(page.Items), 2)
+}
+
+func judgesOld(w *world) {
+	w.cutover(daybook.PhaseSettle)
+	jobs := make([]daybook.OldJob, 4)
+	for n := range jobs {
+		jobs[n] = daybook.OldJob{ID: fmt.Sprint(n), State: daybook.OldWaiting, Class: "C", Body: []byte{byte(n)}}
+	}
+	_, err := w.book.SeeOld(w.ctx, "c", jobs, 0, false)
+	w.ok(err)
+	judged, err := w.book.ItemsOf(w.ctx, "c", []string{"0", "1", "2", "3"})
+	w.ok(err)
+	w.clock.advance(time.Second)
+	_, err = w.book.SeeOld(w.ctx, "c", jobs[:1], 0, false)
+	w.ok(err)
+	judged[2].MissedAt, judged[3].Died = 77, "w"
+	w.ok(w.book.JudgeOld(w.ctx, "c", judged, []daybook.Fate{daybook.FateGone, daybook.FateGone, daybook.FateWait,
+		daybook.FateLost}, "it ended"))
+	now, err := w.book.ItemsOf(w.ctx, "c", []string{"0", "1", "2", "3"})
+	w.ok(err)
+	same(w, "seen again", now[0].Term, daybook.TermStill)
+	same(w, "ended", string(now[1].Term)+" "+now[1].Note, "finished it ended")
+	same(w, "waits", fmt.Sprint(now[2].Term, " ", int64(now[2].MissedAt)), "still 77")
+	same(w, "lost", string(now[3].Term)+" "+now[3].Died, "still w")
 }
 
 func arriving(id, body string, change func(*daybook.Arriving)) daybook.Arriving {

@@ -295,7 +295,8 @@ CREATE TABLE daybook.cutover (
 );
 
 -- Their jobs, each once by the old system's id, and again for each other body
--- that came under that id. doc is the item; old is the job as the old system had
+-- that came under that id. missed is 1 of those that the last look at the old
+-- system didn't find, 2 of those that are gone. doc is the item; old is the job as the old system had
 -- it, while it may have to go back.
 CREATE TABLE daybook.cutover_item (
     n          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -310,6 +311,7 @@ CREATE TABLE daybook.cutover_item (
     asked      boolean NOT NULL,
     again      bigint NOT NULL,
     seen_at    bigint NOT NULL,
+    missed     int NOT NULL,
     doc        text NOT NULL,
     old        text
 );
