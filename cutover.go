@@ -186,7 +186,7 @@ type Item struct {
 	Class      string   `json:"class"`
 	Owner      string   `json:"owner,omitempty"`
 	OwnerSeen  Time     `json:"owner_seen,omitzero"`
-	Died       string   `json:"died,omitempty"` // the worker whose death has it lost: its owner, or one that may have had it
+	Died       string   `json:"died,omitempty"` // the worker whose death has it lost, by itself or perhaps
 	Note       string   `json:"note,omitempty"`
 	FirstAt    Time     `json:"first_at,omitzero"`
 	SeenAt     Time     `json:"seen_at,omitzero"`   // when the old system last had it

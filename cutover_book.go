@@ -259,7 +259,8 @@ func (b *Book) NoteCutover(ctx context.Context, name string, change func(*Cutove
 // SeeOld notes where the old store has these jobs, at most BatchMax of them, and
 // answers how many were new. The look began at since, by Clock; 0 is now. gated says
 // that it was after the gate.
-func (b *Book) SeeOld(ctx context.Context, name string, jobs []OldJob, since Time, gated bool) (arrived int, err error) {
+func (b *Book) SeeOld(ctx context.Context, name string, jobs []OldJob, since Time, gated bool) (
+	arrived int, err error) {
 	err = b.cutoverWrite(ctx, "noting an old system's jobs", name, func(tx Tx, ct CutoverTx, c Cutover) error {
 		arrived = 0
 		known, err := itemsBy(ctx, ct, name, jobs)

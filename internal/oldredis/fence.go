@@ -44,7 +44,8 @@ func (h *Hold) EndReturn(ctx context.Context, name string) error {
 
 // Return runs a fenced script that puts one job back, and reports whether it did.
 func (h *Hold) Return(ctx context.Context, script *redis.Script, keys []string, args ...any) (bool, error) {
-	n, err := h.Store.RunInt(ctx, "putting a job back", script, append(keys, h.fence()), append(args, h.returning)...)
+	keys, args = append(keys, h.fence()), append(args, h.returning)
+	n, err := h.Store.RunInt(ctx, "putting a job back", script, keys, args...)
 	if n < 0 && err == nil {
 		err = daybook.Fail(daybook.CodeFenced, "the rollback of cutover %s was ended by another process: nothing more is put "+
 			"back", h.returning)
