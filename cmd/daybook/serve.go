@@ -175,7 +175,7 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	if !f.noLoops {
 		repairs = newRepaired()
 	}
-	pages := console.New(book, consoleOptions(book, mine, f.sensitive, repairs))
+	pages := console.New(book, consoleOptions(db, book, mine, f.sensitive, repairs))
 	server := webServer(ctx, front(api, pages), timesDefault)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -13,6 +13,8 @@ var consoleMutants = []mutant{
 	console("cookie", "a session is signed", "door.go", `err != nil || !hmac.Equal(given, d.mac("visit", body))`,
 		"err != nil", "TestSessionCookie"),
 	console("expiry", "a session ends", "door.go", " || time.Now().Unix() >= v.Expires", "", "TestSessionCookie"),
+	console("lacks-kind", "a queue whose workers take other kinds is served by nobody", "takers.go",
+		"k.Eligible == 0 || slices.ContainsFunc(t.of[q.Queue], may)", "k.Eligible == 0 || len(t.of[q.Queue]) > 0", ""),
 	console("token", "a session belongs to one token, not to its name", "door.go", "&& t.CreatedAt == v.Made ", "",
 		"TestLogin"),
 	console("revoked", "a session ends with its token", "door.go", " && t.Live(tokens.At)", "", "TestLogin"),
