@@ -95,7 +95,8 @@ func TestPagesSay(t *testing.T) {
 	s.want(200, "/job/"+c.waiting.String(), "no live worker takes kind weekly from queue reports")
 	s.want(200, "/queues", "nobody takes it")
 	s.want(200, "/job/"+c.held.String(), "held by &#34;cutover sidekiq&#34;", "Let go…", "sidekiq default a1")
-	s.want(200, "/aside", "POST https://shop-#.example/hook: # Service Unavailable", "For example:", "Revive these…")
+	s.want(200, "/aside", "POST https://shop-#.example/hook: # Service Unavailable", "For example:", "Revive these…",
+		"1 job not yet: an effect is open, settle it first", "14 jobs with no effect open: Revive these… looks at each")
 	s.want(200, "/effects", "bank", "Settle…")
 	s.want(200, "/workers", "mailer-2", "newsletter", "left")
 	s.want(200, "/bells", daybook.InventorySentence[:40])

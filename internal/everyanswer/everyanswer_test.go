@@ -21,7 +21,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake looks like an answer of net/http's own.
-const fake = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+const fake = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
+	"400 Bad Request"
 
 // pages answer with the policy that every handler of ours sets.
 func pages() http.Handler {
@@ -179,7 +180,8 @@ func TestEveryAnswer(t *testing.T) {
 // A handler's answer is passed on as it is, whatever it looks like.
 func TestHandlersAnswersAreKept(t *testing.T) {
 	each(t, 10*time.Second, func(p place) {
-		for _, send := range []string{"GET /fake HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "GET /fake HTTP/1.0\r\n\r\n"} {
+		for _, send := range []string{"GET /fake HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+			"GET /fake HTTP/1.0\r\n\r\n"} {
 			if got := p.answered(send, p.said(send), 200); got != fake+fake+fake {
 				p.Errorf("got %q, want what the handler said", got)
 			}

@@ -65,7 +65,8 @@ var mayImport = map[string][]string{
 // inTests may be imported by any package's tests.
 var inTests = []string{"root", "bell/belltest", "bell/local", "check", "cutover/sourcetest", "daybooktest",
 	"examples/webhooks", "httpapi", "internal/apifuzz", "internal/brokertest", "internal/everyanswer",
-	"internal/pgtest", "internal/proxy", "reconcile", "relay", "store/sqlite", "store/postgres", "store/storetest", "worker"}
+	"internal/pgtest", "internal/proxy", "reconcile", "relay", "store/sqlite", "store/postgres", "store/storetest",
+	"worker"}
 
 // seesAll lists who wires everything together.
 var seesAll = []string{"cmd/daybook", "cutover/e2e", "drill", "internal/belldrill", "internal/bellpeer"}
