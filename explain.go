@@ -17,10 +17,12 @@ func Counter(n int64) string { return strconv.FormatInt(n, 10) }
 type Why struct {
 	Job      ID     `json:"id"`
 	State    State  `json:"state"`
-	Because  string `json:"because"` // later, paused, held, no_worker, ready, running, lapsed, …
+	Because  string `json:"because"` // later, paused, held, no_worker, unsaid, ready, running, lapsed, …
 	Since    Time   `json:"since,omitzero"`
 	Sentence string `json:"sentence"`
 	Safe     *Safe  `json:"safe_to_retry,omitempty"`
+	// Fact is the sentence without the command to type, for who has a button instead.
+	Fact string `json:"-"`
 }
 
 // Safe answers whether a set-aside job may be retried, and on what grounds.
@@ -72,7 +74,8 @@ func SafeToRetry(j Job, effects []Effect, now Time) Safe {
 func WhyOf(j Job, queue Queue, sessions []Session, effects []Effect, now Time) Why {
 	w := Why{Job: j.ID, State: j.State}
 	say := func(because string, since Time, format string, args ...any) Why {
-		w.Because, w.Since, w.Sentence = because, since, fmt.Sprintf(format, args...)
+		w.Because, w.Since, w.Fact = because, since, fmt.Sprintf(format, args...)
+		w.Sentence = w.Fact
 		return w
 	}
 	switch j.State {
@@ -89,16 +92,17 @@ func WhyOf(j Job, queue Queue, sessions []Session, effects []Effect, now Time) W
 		safe := SafeToRetry(j, effects, now)
 		w.Safe = &safe
 		return say(string(j.Reason), j.EndedAt,
-			"set aside (%s) since %s; a person decides: daybook job revive or cancel", j.Reason, j.EndedAt)
+			"set aside (%s) since %s", j.Reason, j.EndedAt).advised("a person decides: daybook job revive or cancel")
 	case Waiting:
 	case Cancelled, Expired:
-		return say(string(j.State), j.EndedAt, "%s since %s; daybook job revive brings it back", j.State, j.EndedAt)
+		return say(string(j.State), j.EndedAt, "%s since %s", j.State, j.EndedAt).
+			advised("daybook job revive brings it back")
 	default:
 		return say(string(j.State), j.EndedAt, "%s since %s", j.State, j.EndedAt)
 	}
 	switch {
 	case j.HeldBy != "":
-		return say("held", 0, "held by %s; daybook job unhold lets it go", quote(j.HeldBy))
+		return say("held", 0, "held by %s", quote(j.HeldBy)).advised("daybook job unhold lets it go")
 	case j.ExpiresAt != 0 && j.ExpiresAt <= now:
 		return say("expired", j.ExpiresAt, "past its expires_at %s; the reconciler will end it", j.ExpiresAt)
 	case j.RunAt > now:
@@ -106,11 +110,33 @@ func WhyOf(j Job, queue Queue, sessions []Session, effects []Effect, now Time) W
 	case queue.Paused:
 		return say("paused", queue.PausedAt, "queue %s is paused since %s by %s%s", j.Queue, queue.PausedAt,
 			quote(queue.PausedBy), given(queue.PausedReason))
-	case !slices.ContainsFunc(sessions, func(s Session) bool { return s.takes(j) }):
-		return say("no_worker", j.RunAt, "ready since %s, but no live worker takes kind %s from queue %s", j.RunAt,
-			j.Kind, j.Queue)
 	}
-	return say("ready", j.RunAt, "ready since %s; a worker will claim it", j.RunAt)
+	taken, mute := takers(j, sessions)
+	switch {
+	case taken:
+		return say("ready", j.RunAt, "ready since %s; a worker will claim it", j.RunAt)
+	case mute:
+		return say("unsaid", j.RunAt, "ready since %s, but no live worker says that it takes kind %s from queue %s; "+
+			"some don't say what they take", j.RunAt, j.Kind, j.Queue)
+	}
+	return say("no_worker", j.RunAt, "ready since %s, but no live worker takes kind %s from queue %s", j.RunAt,
+		j.Kind, j.Queue)
+}
+
+// advised adds to the sentence what to do, where a person types commands.
+func (w Why) advised(how string) Why {
+	w.Sentence += "; " + how
+	return w
+}
+
+// takers reports whether a session says that it takes a job, and whether there is
+// one that may, and doesn't say which queues it takes.
+func takers(j Job, sessions []Session) (taken, mute bool) {
+	for _, s := range sessions {
+		takes, says := s.Takes(j.Queue, j.Kind)
+		taken, mute = taken || takes && says, mute || takes && !says
+	}
+	return taken, mute
 }
 
 // afterFailures says why a job is due later, if it failed.
@@ -132,11 +158,14 @@ func given(reason string) string {
 	return ", reason " + strconv.Quote(reason)
 }
 
-// takes reports whether the session would claim the job.
-func (s Session) takes(j Job) bool {
+// Takes reports whether the session may claim a job of a kind from a queue, and
+// whether it says so: one that names no queues, like that of who claims jobs by
+// their ids, may take any. Whether its lease holds is the caller's to look at.
+func (s Session) Takes(queue, kind string) (takes, says bool) {
+	says = len(s.Queues) > 0
 	return s.Live() && !s.Quiet &&
-		(len(s.Queues) == 0 || slices.Contains(s.Queues, j.Queue)) &&
-		(len(s.Kinds) == 0 || slices.Contains(s.Kinds, j.Kind))
+		(!says || slices.Contains(s.Queues, queue)) &&
+		(len(s.Kinds) == 0 || slices.Contains(s.Kinds, kind)), says
 }
 
 // Why explains one job.

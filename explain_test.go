@@ -8,9 +8,11 @@ import (
 
 // TestWhyOf: for every job one answer, the first thing that stands in its way.
 func TestWhyOf(t *testing.T) {
-	worker := testLive
+	worker := with2(testLive, func(s *Session) { s.Queues = []string{"reports", "mail"} })
 	other := with2(testLive, func(s *Session) { s.Queues = []string{"reports"} })
-	picky := with2(testLive, func(s *Session) { s.Kinds = []string{"welcome"} })
+	picky := with2(worker, func(s *Session) { s.Kinds = []string{"welcome"} })
+	mute := with2(testLive, func(s *Session) { s.Queues = nil })
+	muteOther := with2(mute, func(s *Session) { s.Kinds = []string{"other"} })
 	quiet := with2(testLive, func(s *Session) { s.Quiet = true })
 	paused := Queue{Name: "mail", Paused: true, PausedAt: testNow.Add(-time.Hour), PausedBy: "ada"}
 	for _, tt := range []struct {
@@ -31,6 +33,9 @@ func TestWhyOf(t *testing.T) {
 		{"only quiet workers", waitingJob(), Queue{}, []Session{quiet}, "no_worker", testNow.Add(-time.Minute)},
 		{"only ended workers", waitingJob(), Queue{}, []Session{worker.End(testNow)}, "no_worker",
 			testNow.Add(-time.Minute)},
+		{"a worker that doesn't say", waitingJob(), Queue{}, []Session{other, mute}, "unsaid", testNow.Add(-time.Minute)},
+		{"one that doesn't say, of another kind", waitingJob(), Queue{}, []Session{muteOther}, "no_worker",
+			testNow.Add(-time.Minute)},
 		{"ready", waitingJob(), Queue{}, []Session{other, worker}, "ready", testNow.Add(-time.Minute)},
 		{"ready for one kind", waitingJob(), Queue{}, []Session{picky}, "ready", testNow.Add(-time.Minute)},
 		{"running", runningJob(), Queue{}, nil, "running", testNow.Add(-10 * time.Minute)},
@@ -44,6 +49,9 @@ func TestWhyOf(t *testing.T) {
 		}
 		if w.Sentence == "" || strings.Contains(w.Sentence, "\n") || strings.Contains(w.Sentence, "%!") {
 			t.Errorf("%s: the sentence is %q", tt.name, w.Sentence)
+		}
+		if !strings.HasPrefix(w.Sentence, w.Fact) || strings.Contains(w.Fact, "daybook job") {
+			t.Errorf("%s: the fact is %q of %q", tt.name, w.Fact, w.Sentence)
 		}
 		if (w.Safe != nil) != (tt.job.State == SetAside) {
 			t.Errorf("%s: says of retrying %+v", tt.name, w.Safe)
@@ -71,6 +79,7 @@ func TestWhySentences(t *testing.T) {
 		{endedJob(Cancelled, ""), Queue{}, "daybook job revive brings it back", "%"},
 		{endedJob(Expired, ""), Queue{}, "daybook job revive brings it back", "%"},
 		{endedJob(Succeeded, ""), Queue{}, "succeeded since", "revive"},
+		{endedJob(SetAside, ReasonCrashes), Queue{}, "; a person decides: daybook job revive or cancel", "%"},
 	} {
 		got := WhyOf(tt.job, tt.queue, nil, nil, testNow).Sentence
 		if !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {

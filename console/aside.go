@@ -37,9 +37,15 @@ type asideGroup struct {
 	Newest daybook.Time
 	Oldest daybook.Time
 	Open   int // with an open effect
+	// Happened had their work done, as a person said, and no effect open.
+	Happened int
 
 	Example string // the newest one's error, where the error above leaves something out
 }
+
+// Others have nothing that the list shows against running again. Whether that is
+// safe their ledgers tell, which are read for a decision and not for this page.
+func (g asideGroup) Others() int { return g.N - g.Open - g.Happened }
 
 const (
 	// asideLooked is how many set-aside jobs are looked at, the newest.
@@ -156,8 +162,11 @@ func groupsOf(jobs []daybook.Job) []asideGroup {
 		if !slices.Contains(g.Queues, j.Queue) {
 			g.Queues = append(g.Queues, j.Queue)
 		}
-		if j.OpenEffect != "" {
+		switch {
+		case j.OpenEffect != "":
 			g.Open++
+		case j.Happened:
+			g.Happened++
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *asideGroup) int { return cmp.Compare(b.N, a.N) })

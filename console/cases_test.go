@@ -200,5 +200,6 @@ func TestL61(t *testing.T) {
 			t.Errorf("%s looked again for a second watcher: %q", path, got)
 		}
 	}
-	s.want(200, "/jobs?state=succeeded", "At most ", "an estimate, those that retention removed are in it")
+	s.want(200, "/jobs?state=succeeded", " jobs succeeded since the book began; listed are those that retention "+
+		"hasn’t removed, the last to end first")
 }

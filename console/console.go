@@ -41,6 +41,7 @@ type Options struct {
 	// told to come back.
 	Watchers int
 	Version  string       // of the program, for people
+	Book     string       // which book this is, for people who have more than one: where it is, without secrets
 	Log      *slog.Logger // nil is the book's
 }
 

@@ -105,7 +105,7 @@ func (c *Console) askMove(a *ask) error {
 func (c *Console) movePage(s story, move string) decidePage {
 	j := s.Job
 	at := "/job/" + j.ID.String()
-	p := decidePage{Action: c.url(at + "/" + move), Back: c.url(at), Facts: []string{s.Why.Sentence}}
+	p := decidePage{Action: c.url(at + "/" + move), Back: c.url(at), Facts: []string{s.Why.Fact}}
 	switch move {
 	case "cancel":
 		p.Head, p.Button, p.Grave = "Cancel job "+j.ID.String(), "Cancel the job", true
@@ -183,7 +183,7 @@ func (c *Console) settlePage(a *ask, s story) (decidePage, error) {
 	name := a.r.PathValue("effect")
 	at := "/job/" + s.Job.ID.String()
 	p := decidePage{Head: "Settle effect " + name, Button: "Settle it", Back: c.url(at),
-		Action: c.url(at + "/settle/" + name), Facts: []string{"Job " + s.Job.ID.String() + ": " + s.Why.Sentence},
+		Action: c.url(at + "/settle/" + name), Facts: []string{"Job " + s.Job.ID.String() + ": " + s.Why.Fact},
 		Lead: "Say what you found out at the destination. It is recorded as the truth: a job that waited only for this " +
 			"goes on, and does not repeat what happened."}
 	for _, e := range s.History.Effects {

@@ -69,6 +69,53 @@ func TestNobodySaysThatTheyTakeIt(t *testing.T) {
 	s.want(200, "/", "No worker says that it takes queue mail")
 }
 
+// A queue whose workers take other kinds is not served.
+func TestNobodyTakesTheKind(t *testing.T) {
+	s := newStage(t)
+	id := s.enqueue(daybook.Request{Queue: "mail", Kind: "letter"})
+	s.enqueue(daybook.Request{Queue: "mail", Kind: "welcome"})
+	session, err := s.book.StartSession(t.Context(), daybook.SessionRequest{Worker: "w", Queues: []string{"mail"},
+		Kinds: []string{"welcome"}})
+	s.ok(err)
+	s.want(200, "/", "No worker takes kind letter of queue mail", "1 job ready")
+	s.want(200, "/queues", "nobody takes kind letter")
+	s.want(200, "/job/"+id.String(), "no live worker takes kind letter from queue mail")
+	_, err = s.book.StartSession(t.Context(), daybook.SessionRequest{Worker: "mute", Kinds: []string{"letter"}})
+	s.ok(err)
+	s.console.forget()
+	s.want(200, "/", "No worker says that it takes kind letter of queue mail")
+	s.want(200, "/queues", "nobody says to take kind letter")
+	s.want(200, "/job/"+id.String(), "no live worker says that it takes kind letter from queue mail")
+	_, err = s.book.StartSession(t.Context(), daybook.SessionRequest{Worker: "all", Queues: []string{"mail"}})
+	s.ok(err)
+	s.console.forget()
+	for _, path := range []string{"/", "/queues"} {
+		if html := s.want(200, path); strings.Contains(html, "says to take") || strings.Contains(html, "No worker") {
+			t.Errorf("%s says that nobody takes what somebody takes", path)
+		}
+	}
+	s.want(200, "/job/"+id.String(), "a worker will claim it")
+	s.ok(s.book.EndSession(t.Context(), session.ID))
+}
+
+// Every page names its book, to those who are let in.
+func TestPagesNameTheirBook(t *testing.T) {
+	const name = "/srv/a-long-way-down/to/the/books/of/mail.db"
+	s := newStage(t, func(o *Options) { o.Book = name })
+	for _, path := range []string{"/", "/jobs", "/keys", "/no-such-page"} {
+		_, html, _ := s.get(path)
+		for _, want := range []string{" · …-way-down/to/the/books/of/mail.db · Daybook</title>", `title="` + name + `"`} {
+			if !strings.Contains(html, want) {
+				t.Errorf("%s doesn't say %q:\n%s", path, want, html[:min(len(html), 1500)])
+			}
+		}
+	}
+	s.token("ada", daybook.ScopeRead)
+	if _, html, _ := s.get("/login"); strings.Contains(html, "mail.db") {
+		t.Error("the login tells strangers which book it is")
+	}
+}
+
 // A page of a job that is gone doesn't say that the book can't be read.
 func TestLiveOfWhatIsGone(t *testing.T) {
 	s := newStage(t)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -250,79 +249,6 @@ func sortedReasons(reasons map[daybook.Reason]int64) []daybook.Reason {
 		return cmp.Or(cmp.Compare(reasons[b], reasons[a]), cmp.Compare(a, b))
 	})
 	return all
-}
-
-// queueNeeds says which queues wait without a worker, and which wait long. A few
-// have a line each; many are one line, so that nothing else drowns in them.
-func (c *Console) queueNeeds(b backlog, h health, put func(int, need)) {
-	var idle, unsaid, late []daybook.Backlog
-	for _, q := range b.Queues {
-		if q.Paused || q.Eligible == 0 {
-			continue
-		}
-		taken, mute := takers(h, q.Queue)
-		switch {
-		case !taken && !mute && len(h.Sessions) < sessionsMost:
-			idle = append(idle, q)
-		case !taken && len(h.Sessions) < sessionsMost:
-			unsaid = append(unsaid, q)
-		case time.Duration(q.Oldest*float64(time.Second)) > waitsLong:
-			late = append(late, q)
-		}
-	}
-	c.waits(idle, "No worker takes queue %s", "No worker takes %d queues", func(n need) {
-		n.Class = "warn"
-		put(4, n)
-	})
-	c.waits(unsaid, "No worker says that it takes queue %s", "No worker says that it takes %d queues", func(n need) {
-		n.Class = "note"
-		n.More += ". Some that are there don’t say what they take"
-		put(4, n)
-	})
-	c.waits(late, "Queue %s waits long", "%d queues wait long", func(n need) {
-		n.Class = "note"
-		put(5, n)
-	})
-}
-
-// takers reports whether a worker that claims says that it takes a queue, and whether
-// there is one that doesn't say what it takes, like who claims one job by its id.
-func takers(h health, queue string) (taken, mute bool) {
-	for _, s := range h.Sessions {
-		if s.Live() && !s.Quiet && s.ExpiresAt > h.At {
-			mute = mute || len(s.Queues) == 0
-			taken = taken || slices.Contains(s.Queues, queue)
-		}
-	}
-	return taken, mute
-}
-
-// linesMost is how many queues with the same trouble have a line of their own.
-const linesMost = 5
-
-func (c *Console) waits(queues []daybook.Backlog, one, many string, put func(need)) {
-	slices.SortStableFunc(queues, func(a, b daybook.Backlog) int { return cmp.Compare(b.Oldest, a.Oldest) })
-	ready := func(n int64, oldest float64) string {
-		return fmt.Sprintf("%s ready, the oldest for %s", count(n, "job"),
-			lasted(time.Duration(oldest*float64(time.Second))))
-	}
-	if len(queues) <= linesMost {
-		for _, q := range queues {
-			put(need{Shape: "waiting", Text: fmt.Sprintf(one, q.Queue), More: ready(q.Eligible, q.Oldest),
-				To: c.url("/jobs", "queue", q.Queue, "state", "waiting"), Link: "See them"})
-		}
-		return
-	}
-	var jobs int64
-	for _, q := range queues {
-		jobs += q.Eligible
-	}
-	text := ready(jobs, queues[0].Oldest) + ", in " + queues[0].Queue
-	for _, q := range queues[1:linesMost] {
-		text += ", then " + q.Queue
-	}
-	put(need{Shape: "waiting", Text: strings.Replace(many, "%d", num(len(queues)), 1), More: text,
-		To: c.url("/jobs", "state", "waiting"), Link: "See them"})
 }
 
 // checkNeeds says what the last check of this process found.

@@ -87,6 +87,7 @@ type view struct {
 	Here    string // path and query, to come back to
 	Logged  bool   // there is a session to end
 	Version string
+	Book    string // where it is
 	Data    any
 }
 
@@ -108,6 +109,7 @@ func (p *page) InNav() bool { return p.nav }
 // viewOf makes what a template sees of a request.
 func (c *Console) viewOf(a *ask, data any) view {
 	v := view{Page: a.page, Title: a.page.title, Pages: c.pages, Who: a.who, Data: data, Version: c.opts.Version,
+		Book:   c.opts.Book,
 		Logged: a.visit.Token != "" && c.opts.Who == nil, Here: a.r.URL.RequestURI()}
 	if v.Form = ""; a.visit.Nonce != "" {
 		v.Form = c.door.formKey(a.visit)

@@ -77,7 +77,8 @@ func newStage(t *testing.T, change ...func(*Options)) *stage {
 // serve serves the stage's book, until the test ends.
 func (s *stage) serve(change ...func(*Options)) {
 	s.Helper()
-	o := Options{Loopback: true, Version: "1.0", Log: slog.New(slog.NewTextHandler(s.log, nil)),
+	o := Options{Loopback: true, Version: "1.0", Book: "shop.daybook at db.example",
+		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 		Check: func(ctx context.Context, full bool, seen func(int64)) (CheckReport, error) {
 			report, err := check.Run(ctx, s.book, check.Options{Full: full})
 			out := CheckReport{Violations: report.Violations, Full: report.Full}

@@ -23,7 +23,10 @@ type queuesPage struct {
 type queueState struct {
 	daybook.Backlog
 	Pause   daybook.Queue
-	Workers int // live ones that take from it
+	Workers int // sessions that may claim and say that they take from it
+	Mute    int // and those that don't say what they take
+	Lack    lack
+	Lacks   bool // there is something that nobody says to take
 }
 
 // queuesShown bounds the rows.
@@ -46,16 +49,13 @@ func (c *Console) loadQueues(a *ask) (any, error) {
 	if p.More = max(0, len(rows)-queuesShown); p.More > 0 {
 		rows = rows[:queuesShown]
 	}
+	sessions := takersOf(h)
 	for _, q := range rows {
-		row := queueState{Backlog: q}
+		row := queueState{Backlog: q, Workers: len(sessions.of[q.Queue]), Mute: len(sessions.mute)}
+		row.Lack, row.Lacks = sessions.lacks(q)
 		for _, paused := range h.Paused {
 			if paused.Name == q.Queue {
 				row.Pause = paused
-			}
-		}
-		for _, s := range h.Sessions {
-			if s.ExpiresAt > h.At && !s.Quiet && (len(s.Queues) == 0 || slices.Contains(s.Queues, q.Queue)) {
-				row.Workers++
 			}
 		}
 		p.Rows = append(p.Rows, row)

@@ -25,6 +25,7 @@ func (c *Console) funcs() template.FuncMap {
 		"n":        count[int64],
 		"ni":       count[int],
 		"stamp":    stamp,
+		"column":   column,
 		"clock":    clock,
 		"lasted":   lasted,
 		"ago":      ago,
@@ -37,6 +38,7 @@ func (c *Console) funcs() template.FuncMap {
 		"icon":     icon,
 		"safe":     safe,
 		"cut":      cut,
+		"tail":     tail,
 		"words":    words,
 		"size":     size,
 		"short":    func(id daybook.ID) string { return id.String()[:8] + "…" + id.String()[30:] },
@@ -101,21 +103,21 @@ func count[N int | int64](n N, thing string) string {
 	return num(n) + " " + thing + "s"
 }
 
-// stamp is a time as a person reads it, with all of it behind; "" is a dash.
-func stamp(t daybook.Time) template.HTML {
-	if t == 0 {
-		return `<span class="none">–</span>`
-	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, t, t,
-		t.Std().Format("2006-01-02 15:04:05")))
-}
+// stamp is a time as a person reads it, with its zone and all of it behind; "" is
+// a dash.
+func stamp(t daybook.Time) template.HTML { return timeAs(t, "2006-01-02 15:04:05 UTC") }
+
+// column is a stamp under a heading that says the zone.
+func column(t daybook.Time) template.HTML { return timeAs(t, "2006-01-02 15:04:05") }
 
 // clock is only the time of the day, for what happened a moment ago.
-func clock(t daybook.Time) template.HTML {
+func clock(t daybook.Time) template.HTML { return timeAs(t, "15:04:05 UTC") }
+
+func timeAs(t daybook.Time, layout string) template.HTML {
 	if t == 0 {
 		return `<span class="none">–</span>`
 	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, t, t, t.Std().Format("15:04:05")))
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s, UTC">%s</time>`, t, t, t.Std().Format(layout)))
 }
 
 // ago is how long before now a time is, or after it.
@@ -201,6 +203,16 @@ func cut(most int, v any) string {
 		return s
 	}
 	return string([]rune(s)[:most-1]) + "…"
+}
+
+// tail is the end of a safe text, of at most so many runes: of a path, the part
+// that tells it from others.
+func tail(most int, v any) string {
+	r := []rune(safe(v))
+	if len(r) <= most {
+		return string(r)
+	}
+	return "…" + string(r[len(r)-most+1:])
 }
 
 // pretty lays JSON out without touching its numbers and strings. What isn't JSON

@@ -19,14 +19,26 @@ type doors struct {
 	loopback  bool
 	sensitive []string // kinds
 
-	mu     sync.Mutex
-	tokens daybook.Tokens
-	read   time.Time // when they were read
+	mu sync.Mutex
+	seen
 
 	failure  error     // of the last look, if it failed
 	failedAt time.Time // when it ended
 
-	last atomic.Pointer[daybook.Tokens] // as they were seen last, however long ago
+	last atomic.Pointer[seen] // as they were seen last, however long ago
+}
+
+// seen are the book's tokens as they were read at a time.
+type seen struct {
+	tokens daybook.Tokens
+	read   time.Time
+}
+
+// now are the tokens with the time as it is: one that expired since they were read
+// is good no more.
+func (s seen) now() daybook.Tokens {
+	s.tokens.At = s.tokens.At.Add(time.Since(s.read))
+	return s.tokens
 }
 
 // tokensEvery is how long the book's tokens are believed: a revoked one is let
@@ -126,7 +138,7 @@ func (d *doors) since(ctx context.Context, came time.Time, age time.Duration) (d
 	defer d.mu.Unlock()
 	switch {
 	case !d.read.IsZero() && time.Since(d.read) < age:
-		return d.tokens, nil
+		return d.seen.now(), nil
 	case d.failure != nil && d.failedAt.After(came):
 		// A look that failed while we waited for it was ours too. Looking again, one
 		// after the other, each would wait as long as all before it together.
@@ -140,8 +152,8 @@ func (d *doors) since(ctx context.Context, came time.Time, age time.Duration) (d
 	if d.failure, d.failedAt = err, time.Now(); err != nil {
 		return daybook.Tokens{}, err
 	}
-	d.tokens, d.read = tokens, asked
-	d.last.Store(&tokens)
+	d.seen = seen{tokens, asked}
+	d.last.Store(&seen{tokens, asked})
 	return tokens, nil
 }
 
@@ -169,7 +181,7 @@ func (d *doors) lastSeen(ctx context.Context) (daybook.Tokens, error) {
 	case <-timer.C:
 	}
 	if last := d.last.Load(); last != nil && (got == nil || got.err != nil) {
-		return *last, nil
+		return last.now(), nil
 	}
 	if got == nil {
 		l := <-done

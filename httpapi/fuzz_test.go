@@ -16,6 +16,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/internal/apifuzz"
+	"github.com/daybookdev/daybook/internal/everyanswer"
 )
 
 var (
@@ -113,7 +114,7 @@ func (w *world) fuzzer() *apifuzz.Fuzzer {
 	}
 	server := &http.Server{Handler: w.api, ReadHeaderTimeout: 500 * time.Millisecond, ReadTimeout: time.Second,
 		MaxHeaderBytes: 64 << 10, DisableGeneralOptionsHandler: true}
-	go func() { _ = server.Serve(listener) }()
+	go func() { _ = everyanswer.Serve(server, listener, nil) }()
 	w.Cleanup(func() { _ = server.Close() })
 	o.URL = "http://" + listener.Addr().String()
 	f, err := apifuzz.New(w.Context(), o)

@@ -79,7 +79,8 @@ func (s *Server) jobRoutes() []route {
 	one.in = reflect.TypeFor[JobBody]()
 	one.do = func(c *call) (any, error) { return s.enqueue(c) }
 	one.header = []param{{name: keyHeader, kind: "string", about: `request key, "a1" or a1: the same key with the same ` +
-		"queue, kind and args is the same job, until 30 days after its end"}}
+		"queue, kind and args (whatever the order of keys, 1.0 as 1) is the same job; other input is key_conflict. " +
+		"It expires 30 days after the job's end, or with its row if that is later: then it is a new request"}}
 	one.header = append(one.header, traceHeaders...)
 	one.also = []int{http.StatusCreated}
 	many := post(daybook.ScopeEnqueue, "/v1/jobs/batch", "enqueueBatch", "Put many jobs in, all or none", s.enqueueBatch).

@@ -70,5 +70,5 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // config is what a listener wants.
 func (c *certificate) config() *tls.Config {
-	return &tls.Config{GetCertificate: c.current, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	return &tls.Config{GetCertificate: c.current, MinVersion: tls.VersionTLS12}
 }

@@ -56,8 +56,8 @@ func (r *repaired) sum() console.Repairs {
 
 // consoleOptions are those of a served console. repairs is nil where the loops run
 // elsewhere.
-func consoleOptions(book *daybook.Book, mine bool, sensitive []string, repairs *repaired) console.Options {
-	o := console.Options{Loopback: mine, Sensitive: sensitive, Version: versionOf().Version,
+func consoleOptions(db database, book *daybook.Book, mine bool, sensitive []string, repairs *repaired) console.Options {
+	o := console.Options{Loopback: mine, Sensitive: sensitive, Version: versionOf().Version, Book: db.name(),
 		Check: func(ctx context.Context, full bool, seen func(int64)) (console.CheckReport, error) {
 			return checkForConsole(ctx, book, full, seen)
 		}}

@@ -15,6 +15,8 @@ import (
 type database interface {
 	// open opens the book that is there.
 	open(ctx context.Context, o daybook.Options) (*daybook.Book, error)
+	// name says which book it is to people, without secrets.
+	name() string
 	// environ names the book to a command that runs in another folder.
 	environ() ([]string, error)
 	// up makes the book's tables or takes them forward.

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"net"
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx, to drop what a selftest made
 
 	"github.com/daybookdev/daybook"
@@ -42,6 +45,19 @@ func (d postgresDatabase) open(ctx context.Context, o daybook.Options) (*daybook
 	defer cancel()
 	book, err := postgres.Open(ctx, d.url, d.options(o))
 	return book, d.unreachable(err)
+}
+
+// name is the schema's, with its database and server.
+func (d postgresDatabase) name() string {
+	c, err := pgconn.ParseConfig(d.url)
+	if err != nil {
+		return d.schema
+	}
+	at := c.Host
+	if c.Port != 5432 {
+		at = net.JoinHostPort(at, strconv.Itoa(int(c.Port)))
+	}
+	return cmp.Or(c.Database, c.User) + "." + d.schema + " at " + at // without a name it is the user's database
 }
 
 func (d postgresDatabase) environ() ([]string, error) {

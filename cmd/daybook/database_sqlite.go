@@ -49,6 +49,14 @@ func (d *sqliteDatabase) open(ctx context.Context, o daybook.Options) (*daybook.
 	return book, err
 }
 
+// name is the file's whole path.
+func (d *sqliteDatabase) name() string {
+	if path, err := filepath.Abs(d.path); err == nil {
+		return path
+	}
+	return d.path
+}
+
 func (d *sqliteDatabase) environ() ([]string, error) {
 	path, err := filepath.Abs(d.path)
 	return []string{environment["db"] + "=sqlite:" + path}, err

@@ -124,3 +124,20 @@ func (c *cli) spoil(query string) {
 		c.t.Fatal(err)
 	}
 }
+
+// A book's name tells it from others, and nothing that lets anybody in.
+func TestBooksNames(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgres://ada:s3cret@db.example:5432/shop?sslmode=disable": "shop.daybook at db.example",
+		"postgres://ada:s3cret@db.example:6543/shop":                 "shop.daybook at db.example:6543",
+		"postgres:///shop?host=/run/pg&password=s3cret":              "shop.daybook at /run/pg",
+		"postgres://ada:s3cret@db.example:port/shop":                 "daybook",
+	} {
+		if got := (postgresDatabase{url: url, schema: "daybook"}).name(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := (&sqliteDatabase{path: "/srv/x/../mail.db"}).name(); got != "/srv/mail.db" {
+		t.Errorf("got %q, want the whole path", got)
+	}
+}

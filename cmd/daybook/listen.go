@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/everyanswer"
 	"github.com/daybookdev/daybook/worker"
 )
 
@@ -35,7 +36,7 @@ func listen(ctx context.Context, address string, db database, m *metrics) (*heal
 	s := &healthServer{&http.Server{Handler: guarded(mux), ReadHeaderTimeout: 5 * time.Second,
 		WriteTimeout: 30 * time.Second,
 		BaseContext:  func(net.Listener) context.Context { return ctx }}}
-	go func() { _ = s.server.Serve(listener) }() // ends by close
+	go func() { _ = everyanswer.Serve(s.server, listener, nil) }() // ends by close
 	book.Log().Info("listening", "address", listener.Addr().String())
 	return s, nil
 }

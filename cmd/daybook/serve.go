@@ -23,6 +23,7 @@ import (
 	"github.com/daybookdev/daybook/check"
 	"github.com/daybookdev/daybook/console"
 	"github.com/daybookdev/daybook/httpapi"
+	"github.com/daybookdev/daybook/internal/everyanswer"
 	"github.com/daybookdev/daybook/reconcile"
 	"github.com/daybookdev/daybook/relay"
 	"github.com/daybookdev/daybook/store/sqlite"
@@ -168,14 +169,14 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	m.waiting = api.Waiting
 	scheme := "http"
 	if secure != nil {
-		scheme, listener = "https", tls.NewListener(listener, secure)
+		scheme = "https"
 	}
 	var repairs *repaired
 	if !f.noLoops {
 		repairs = newRepaired()
 	}
-	pages := console.New(book, consoleOptions(book, mine, f.sensitive, repairs))
-	server := webServer(ctx, front(api, pages), secure, timesDefault)
+	pages := console.New(book, consoleOptions(db, book, mine, f.sensitive, repairs))
+	server := webServer(ctx, front(api, pages), timesDefault)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -197,7 +198,7 @@ func (a *app) serve(ctx context.Context, db database, book *daybook.Book, f serv
 	defer pages.Close()
 	book.Log().Info("serving", "url", scheme+"://"+listener.Addr().String(), "docs", "/docs")
 	go func() {
-		ended <- exitError{statusFailed, "serving ended: " + server.Serve(listener).Error()}
+		ended <- exitError{statusFailed, "serving ended: " + everyanswer.Serve(server, listener, secure).Error()}
 	}()
 	return a.until(ctx, server, ended, closers{api.Close, pages.Close}, signals, f.grace)
 }
@@ -210,8 +211,8 @@ type times struct{ head, request, answer, idle time.Duration }
 var timesDefault = times{10 * time.Second, time.Minute, 2 * time.Minute, 2 * time.Minute}
 
 // webServer is a server that no client holds up for longer than it may.
-func webServer(ctx context.Context, handler http.Handler, secure *tls.Config, t times) *http.Server {
-	return &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: t.head, ReadTimeout: t.request,
+func webServer(ctx context.Context, handler http.Handler, t times) *http.Server {
+	return &http.Server{Handler: handler, ReadHeaderTimeout: t.head, ReadTimeout: t.request,
 		WriteTimeout: t.answer, IdleTimeout: t.idle, MaxHeaderBytes: 64 << 10,
 		DisableGeneralOptionsHandler: true,                       // OPTIONS * is answered like any call
 		ErrorLog:                     log.New(io.Discard, "", 0), // of strangers' broken handshakes

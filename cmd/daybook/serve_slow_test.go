@@ -10,6 +10,7 @@ import (
 
 	"github.com/daybookdev/daybook/daybooktest"
 	"github.com/daybookdev/daybook/httpapi"
+	"github.com/daybookdev/daybook/internal/everyanswer"
 )
 
 // Two hundred clients that send a byte now and then (slow loris), in the head or
@@ -27,7 +28,7 @@ func TestServeCutsSlowClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := webServer(t.Context(), api, nil, times{400 * time.Millisecond, 600 * time.Millisecond, time.Minute,
+	server := webServer(t.Context(), api, times{400 * time.Millisecond, 600 * time.Millisecond, time.Minute,
 		time.Minute})
 	var open sync.WaitGroup
 	server.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -38,7 +39,7 @@ func TestServeCutsSlowClients(t *testing.T) {
 			open.Done()
 		}
 	}
-	go func() { _ = server.Serve(listener) }()
+	go func() { _ = everyanswer.Serve(server, listener, nil) }()
 	defer server.Close()
 	const clients = 200
 	const begin = "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\n"

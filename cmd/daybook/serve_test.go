@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 	neturl "net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -242,16 +244,59 @@ func testEndsWithoutItsFile(t *testing.T, line string, lose func(path string) er
 func TestServeAnswersOptions(t *testing.T) {
 	c := newCLI(t)
 	url := c.served()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	said := rawAnswer(t, url, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	if !strings.HasPrefix(said, "HTTP/1.1 404") || strings.Count(said, "Content-Security-Policy:") != 1 {
+		t.Errorf("got %q, want the API's answer with its Content-Security-Policy", said)
+	}
+}
+
+// What is no request is answered by net/http, and has our headers all the same.
+func TestServeAnswersNonsense(t *testing.T) {
+	c := newCLI(t)
+	cert, key := filepath.Join(c.dir, "cert.pem"), filepath.Join(c.dir, "key.pem")
+	certify(t, cert, key, 1)
+	for _, url := range []string{c.served(), c.served("--tls-cert", cert, "--tls-key", key)} {
+		saysPolicy(t, url)
+	}
+}
+
+// saysPolicy fails unless refusals of what is no request have our headers.
+func saysPolicy(t *testing.T, url string) {
+	t.Helper()
+	for send, status := range map[string]string{"nonsense\r\n\r\n": "400", "GET / HTTP/1.1\r\n\r\n": "400",
+		"GET / HTTP/1.1\r\nHost: h\r\nExpect: much\r\n\r\n": "417", "GET / HTTP/7.0\r\nHost: h\r\n\r\n": "505",
+		"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n": "501"} {
+		said := rawAnswer(t, url, send)
+		if !strings.HasPrefix(said, "HTTP/1.1 "+status) ||
+			!strings.Contains(said, "\r\nContent-Security-Policy: default-src 'none'") ||
+			!strings.Contains(said, "\r\nX-Content-Type-Options: nosniff") {
+			t.Errorf("%s: %q was answered %q, want %s with our headers", url, send, said, status)
+		}
+	}
+}
+
+// rawAnswer is all that a server says to what one connection sends.
+func rawAnswer(t *testing.T, url, send string) string {
+	t.Helper()
+	var conn net.Conn
+	var err error
+	if address, secure := strings.CutPrefix(url, "https://"); secure {
+		conn, err = tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	} else {
+		conn, err = net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, err = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-	all, errRead := io.ReadAll(conn)
-	if err != nil || errRead != nil || !strings.Contains(string(all), "Content-Security-Policy:") {
-		t.Errorf("got %q, %v, %v, want a Content-Security-Policy", all, err, errRead)
+	if _, err = io.WriteString(conn, send); err != nil {
+		t.Fatal(err)
 	}
+	all, err := io.ReadAll(conn)
+	if err != nil {
+		t.Errorf("%q: %v", send, err)
+	}
+	return string(all)
 }
 
 // consolePage logs in to the console with a token and loads a page.

@@ -196,6 +196,7 @@ func testWorkListen(t *testing.T, c *cli) {
 		}
 		return response.StatusCode, string(body)
 	}
+	saysPolicy(t, "http://"+address[1])
 	if status, body := get("/healthz"); status != http.StatusOK || !strings.Contains(body, "ok") {
 		t.Errorf("/healthz: got %d %s", status, body)
 	}

@@ -62,11 +62,11 @@ func (f *Fuzzer) judge(c *call, got answer) string {
 	case got.status >= 400 && strings.Contains(text+fmt.Sprint(got.header), Marker):
 		return "the refusal repeats what was given"
 	}
-	if c.own && got.header.Get("Date") == "" { // the library's own answers have none
-		return ""
-	}
 	if wrong := headersWrong(got); wrong != "" {
 		return wrong
+	}
+	if c.own && got.header.Get("Date") == "" { // the library's own answers have none, and are no documents
+		return ""
 	}
 	return f.undescribed(c, got)
 }

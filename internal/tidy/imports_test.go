@@ -58,13 +58,15 @@ var mayImport = map[string][]string{
 	"internal/brokertest":      {"internal/testserver"},
 	"internal/testserver":      {},
 	"internal/apifuzz":         {},
+	"internal/everyanswer":     {},
 	"internal/ring":            {"root"},
 }
 
 // inTests may be imported by any package's tests.
 var inTests = []string{"root", "bell/belltest", "bell/local", "check", "cutover/sourcetest", "daybooktest",
-	"examples/webhooks", "httpapi", "internal/apifuzz", "internal/brokertest", "internal/pgtest", "internal/proxy",
-	"reconcile", "relay", "store/sqlite", "store/postgres", "store/storetest", "worker"}
+	"examples/webhooks", "httpapi", "internal/apifuzz", "internal/brokertest", "internal/everyanswer",
+	"internal/pgtest", "internal/proxy", "reconcile", "relay", "store/sqlite", "store/postgres", "store/storetest",
+	"worker"}
 
 // seesAll lists who wires everything together.
 var seesAll = []string{"cmd/daybook", "cutover/e2e", "drill", "internal/belldrill", "internal/bellpeer"}

@@ -90,8 +90,11 @@ func (s *stage) session(l *line) string {
 }
 
 func (s *stage) start(l *line, name string) (daybook.Session, error) {
-	opened, err := s.w.book.StartSession(s.w.ctx, daybook.SessionRequest{Worker: l.text("worker", name),
-		Lease: l.duration("lease"), Starts: l.flag("starts")})
+	r := daybook.SessionRequest{Worker: l.text("worker", name), Lease: l.duration("lease"), Starts: l.flag("starts")}
+	if queue := l.text("queue", ""); queue != "" {
+		r.Queues = []string{queue}
+	}
+	opened, err := s.w.book.StartSession(s.w.ctx, r)
 	if err == nil {
 		s.sessions[name] = opened.ID
 		s.called(name, opened.ID)
