@@ -65,7 +65,8 @@ func greet(l net.Listener, asked chan<- struct{}) {
 				return
 			}
 			// AuthenticationOk, BackendKeyData and ReadyForQuery.
-			c.Write([]byte("R\x00\x00\x00\x08\x00\x00\x00\x00K\x00\x00\x00\x0c\x00\x00\x00\x01\x00\x00\x00\x02Z\x00\x00\x00\x05I"))
+			c.Write([]byte("R\x00\x00\x00\x08\x00\x00\x00\x00" +
+				"K\x00\x00\x00\x0c\x00\x00\x00\x01\x00\x00\x00\x02" + "Z\x00\x00\x00\x05I"))
 			for {
 				if n, err := c.Read(buf); err != nil || buf[0] == 'X' && n > 0 {
 					return

@@ -26,11 +26,11 @@ var mayImport = map[string][]string{
 	"telemetry":       {"root"},
 	"console":         {"root", "cutover"},
 	"store/sqlite":    {"root", "bell/local"},    // its default bell
-	"store/postgres":  {"root", "bell/postgres"}, // its default bell
+	"store/postgres":  {"root", "bell/postgres", "internal/nocancel"},
 	"store/storetest": {"root", "check", "reconcile", "relay"},
 	"bell/local":      {"root"},
 	"bell/belltest":   {"root"},
-	"bell/postgres":   {"root", "internal/ring"},
+	"bell/postgres":   {"root", "internal/nocancel", "internal/ring"},
 	"bell/redis":      {"root", "internal/ring"},
 	"bell/nats":       {"root", "internal/ring"},
 	"bell/rabbitmq":   {"root", "internal/ring"},
@@ -60,6 +60,7 @@ var mayImport = map[string][]string{
 	"internal/apifuzz":         {},
 	"internal/everyanswer":     {},
 	"internal/ring":            {"root"},
+	"internal/nocancel":        {},
 }
 
 // inTests may be imported by any package's tests.
