@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"client":          {"root"},
 	"telemetry":       {"root"},
 	"console":         {"root", "cutover"},
-	"store/sqlite":    {"root", "bell/local"},    // its default bell
+	"store/sqlite":    {"root", "bell/local"}, // its default bell
 	"store/postgres":  {"root", "bell/postgres", "internal/nocancel"},
 	"store/storetest": {"root", "check", "reconcile", "relay"},
 	"bell/local":      {"root"},
