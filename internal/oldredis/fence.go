@@ -47,8 +47,8 @@ func (h *Hold) Return(ctx context.Context, script *redis.Script, keys []string, 
 	keys, args = append(keys, h.fence()), append(args, h.returning)
 	n, err := h.Store.RunInt(ctx, "putting a job back", script, keys, args...)
 	if n < 0 && err == nil {
-		err = daybook.Fail(daybook.CodeFenced,
-			"the rollback of cutover %s was ended by another process: nothing more is put back", h.returning)
+		err = daybook.Fail(daybook.CodeFenced, "the rollback of cutover %s was ended by another process: nothing more "+
+			"is put back", h.returning)
 	}
 	return n == 1, err
 }
