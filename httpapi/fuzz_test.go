@@ -112,7 +112,7 @@ func (w *world) fuzzer() *apifuzz.Fuzzer {
 	if err != nil {
 		w.Fatal(err)
 	}
-	server := &http.Server{Handler: w.api, ReadHeaderTimeout: 500 * time.Millisecond, ReadTimeout: time.Second,
+	server := &http.Server{Handler: w.api, ReadHeaderTimeout: time.Second, ReadTimeout: 2 * time.Second,
 		MaxHeaderBytes: 64 << 10, DisableGeneralOptionsHandler: true}
 	go func() { _ = everyanswer.Serve(server, listener, nil) }()
 	w.Cleanup(func() { _ = server.Close() })
