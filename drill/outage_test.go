@@ -79,6 +79,23 @@ func TestOutagesLeaveItVoid(t *testing.T) {
 	}
 }
 
+// What doesn't come about while the database is away is no violation, unless its
+// server lets others in: then it is the book that doesn't come back.
+func TestAwayTooLong(t *testing.T) {
+	for _, tt := range []struct {
+		site Site
+		want bool
+	}{{Site{}, false}, {Site{Server: &server{began: []string{"noon"}}}, true}} {
+		s := testStand(t, tt.site)
+		s.patience = 1
+		var e evidence
+		err := (&lane{drill: s.drill, stand: s}).until(t.Context(), &e, "it", func() (bool, error) { return false, errAway })
+		if wrong := len(e.stuck) > 0; wrong != tt.want || wrong == (err != nil) {
+			t.Errorf("with a server %t: got %q, %v", tt.want, e.stuck, err)
+		}
+	}
+}
+
 // A child that the database let down says so, and is no fault of the drill's.
 func TestChildTellsOfAnOutage(t *testing.T) {
 	for away, want := range map[bool]daybook.Code{true: daybook.CodeUnavailable, false: daybook.CodeInternal} {
