@@ -105,7 +105,7 @@ func (c *child) reach(ctx context.Context) (*daybook.Book, error) {
 	late := time.Now().Add(comes)
 	for {
 		book, err := c.open(ctx, c.Where, daybook.Options{Log: c.log, Hook: c.gate.hook})
-		if err == nil || unlessAway(ctx, err) != nil || time.Now().After(late) {
+		if err == nil || ctx.Err() != nil || !isAway(err) || time.Now().After(late) {
 			return book, err
 		}
 		c.log.Warn("the book can't be reached; it is tried again", "err", err)

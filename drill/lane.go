@@ -197,10 +197,13 @@ func (l *lane) until(ctx context.Context, e *evidence, what string, ask func() (
 	late := time.Now().Add(l.patience)
 	for {
 		done, err := ask()
-		if err = unlessAway(ctx, err); done || err != nil {
+		if err == nil && done || err != nil && (ctx.Err() != nil || !isAway(err)) {
 			return err
 		}
 		if time.Now().After(late) {
+			if err != nil && !l.answers(ctx) { // nobody knows what would have come about
+				return err
+			}
 			e.stuck = append(e.stuck, "waited "+l.patience.String()+" for "+what+", in vain")
 			return nil
 		}
@@ -212,6 +215,16 @@ func (l *lane) until(ctx context.Context, e *evidence, what string, ask func() (
 		case <-again.C:
 		}
 	}
+}
+
+// answers reports whether the book's server lets somebody else in: then a book that
+// is away for so long is wrong.
+func (l *lane) answers(ctx context.Context) bool {
+	if l.stand == nil || l.site.Server == nil {
+		return false
+	}
+	_, err := l.site.Server.Began(ctx)
+	return err == nil
 }
 
 // collect settles what is left to a person, and reads what book and destination

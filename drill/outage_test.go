@@ -41,8 +41,9 @@ func TestOutageIsVoid(t *testing.T) {
 	s := testStand(t, Site{})
 	store := &awayStore{Store: s.book.Store(), away: 2}
 	s.book = daybook.New(store, daybook.Options{})
-	tries := 0
-	s.scenes = []scene{{name: "any", run: func(_ context.Context, _ *lane, e *evidence) error {
+	tries, queues := 0, map[string]bool{}
+	s.scenes = []scene{{name: "any", run: func(_ context.Context, l *lane, e *evidence) error {
+		queues[l.queue] = true // what was broken off left jobs in its own
 		if tries++; tries == 1 {
 			return fmt.Errorf("any: %w", errAway)
 		}
@@ -54,7 +55,7 @@ func TestOutageIsVoid(t *testing.T) {
 	if err := s.make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.rows[0]; tries != 2 || store.away != 0 || r.Runs != 1 || r.Void+r.Violations != 0 {
+	if r := s.rows[0]; tries != 2 || len(queues) != 2 || store.away != 0 || r.Runs != 1 || r.Void+r.Violations != 0 {
 		t.Errorf("got %+v after %d tries", r, tries)
 	}
 }
@@ -76,6 +77,23 @@ func TestOutagesLeaveItVoid(t *testing.T) {
 	r := s.rows[0]
 	if r.Void != 1 || r.Violations != 0 || !strings.Contains(table.String(), "void: the database was away") {
 		t.Errorf("got %+v, %s", r, table.String())
+	}
+}
+
+// What doesn't come about while the database is away is no violation, unless its
+// server lets others in: then it is the book that doesn't come back.
+func TestAwayTooLong(t *testing.T) {
+	for _, tt := range []struct {
+		site Site
+		want bool
+	}{{Site{}, false}, {Site{Server: &server{began: []string{"noon"}}}, true}} {
+		s := testStand(t, tt.site)
+		s.patience = 1
+		var e evidence
+		err := (&lane{drill: s.drill, stand: s}).until(t.Context(), &e, "it", func() (bool, error) { return false, errAway })
+		if wrong := len(e.stuck) > 0; wrong != tt.want || wrong == (err != nil) {
+			t.Errorf("with a server %t: got %q, %v", tt.want, e.stuck, err)
+		}
 	}
 }
 

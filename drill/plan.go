@@ -3,6 +3,7 @@ package drill
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/daybookdev/daybook"
 )
@@ -68,6 +69,9 @@ type planned struct {
 	run   int  // counts from 1
 	early bool // a stopped worker goes on as soon as its job is somebody else's, not when that one is done
 }
+
+// String is the fault for people.
+func (p planned) String() string { return strings.TrimSpace(p.gap + " " + p.fault) }
 
 // planner hands out runs, in rounds of every combination once, shuffled by the
 // seed. The same options give the same plan; which worker meets which run isn't

@@ -230,7 +230,7 @@ func fileFull(ctx context.Context, l *lane, e *evidence) error {
 	if err == nil {
 		err = l.until(ctx, e, "the jobs of the full file to be done", func() (bool, error) {
 			n, err := book.Count(ctx, daybook.Filter{Queue: "full", State: daybook.Succeeded})
-			return int(n) == len(accepted), unlessAway(ctx, err)
+			return int(n) == len(accepted), err
 		})
 		e.recovered = time.Since(e.since)
 	}

@@ -258,7 +258,7 @@ func (l *lane) make(ctx context.Context) error {
 				break
 			}
 			l.log.Warn("once more", "run", r.run, "fault", r.gap, "how", r.fault, "void", e.void)
-			l.opts.Note("once more: %s %s: %s", r.gap, r.fault, e.void)
+			l.opts.Note("once more: %s: %s", r, e.void)
 		}
 	}
 	return ctx.Err()
@@ -266,16 +266,15 @@ func (l *lane) make(ctx context.Context) error {
 
 // outage is what becomes of a fault during which the database went away, though
 // nobody here did that, or this process stood still for so long: it is void, and
-// may be made once more when the database is back, with new processes. One that
+// may be made once more when the database is back, by others. One that
 // stays away ends the drill.
 func (l *lane) outage(ctx context.Context, r planned, why error) (evidence, error) {
 	l.log.Warn("the database was away", "run", r.run, "fault", r.gap, "how", r.fault, "err", why)
-	l.end()
-	l.workers, l.puts = nil, nil
+	l.afresh()
 	for late := time.Now().Add(l.patience); ; {
 		_, err := l.book.Count(ctx, daybook.Filter{Queue: l.queue})
 		if err == nil || !isAway(err) {
-			return evidence{planned: r, unseen: true, void: "the database was away: " + why.Error()}, err
+			return evidence{planned: r, unseen: true, void: "the database was away: " + errors.Unwrap(why).Error()}, err
 		}
 		if time.Now().After(late) {
 			return evidence{}, why
@@ -313,13 +312,8 @@ func (l *lane) scene(ctx context.Context, r planned) (e evidence, err error) {
 		e = evidence{planned: r}
 		err = c.run(ctx, l, &e)
 	}
-	switch {
-	case err == nil || ctx.Err() != nil:
-	case unlessAway(ctx, err) == nil: // another fault, or a busy machine, was in the way
-		e.void, err = "the drill itself had no answer: "+err.Error(), nil
-		l.afresh()
-	default:
-		err = fmt.Errorf("%s %s, run %d: %w", r.gap, r.fault, r.run, err)
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%s, run %d: %w", r, r.run, err)
 	}
 	return e, err
 }
@@ -354,12 +348,12 @@ func (s *stand) noteFault(r planned, e evidence) {
 	defer s.tally.Unlock()
 	s.rows[r.row].add(e, len(wrong))
 	for _, w := range wrong {
-		s.found = append(s.found, fmt.Sprintf("%s %s, run %d, job %s: %s", r.gap, r.fault, r.run, e.job.ID, w))
-		s.opts.Note("violation: %s %s: %s", r.gap, r.fault, w)
+		s.found = append(s.found, fmt.Sprintf("%s, run %d, job %s: %s", r, r.run, e.job.ID, w))
+		s.opts.Note("violation: %s: %s", r, w)
 	}
 	if e.void != "" {
 		s.log.Warn("void", "run", r.run, "fault", r.gap, "how", r.fault, "why", e.void)
-		s.opts.Note("void: %s %s: %s", r.gap, r.fault, e.void)
+		s.opts.Note("void: %s: %s", r, e.void)
 	}
 	if e.effect.Doubled {
 		s.doubled[e.job.ID] = true
@@ -406,7 +400,7 @@ func (s *stand) canary(ctx context.Context, l *lane, e *evidence) error {
 		bounded, stop := context.WithTimeout(ctx, parting)
 		defer stop()
 		_, err := s.book.Enqueue(bounded, daybook.Request{ID: e.job.ID, Queue: loadQueue, Kind: "charge", Args: e.args()})
-		return err == nil, unlessAway(ctx, err)
+		return err == nil, err
 	})
 	if err != nil {
 		return err
@@ -414,23 +408,13 @@ func (s *stand) canary(ctx context.Context, l *lane, e *evidence) error {
 	s.load.also(e.job.ID)
 	err = l.until(ctx, e, "the job behind the fault to be done", func() (bool, error) {
 		job, err := s.book.Job(ctx, e.job.ID)
-		return job.State == daybook.Succeeded, unlessAway(ctx, err)
+		return job.State == daybook.Succeeded, err
 	})
 	e.recovered = max(e.recovered, time.Since(e.since))
 	return err
 }
 
-// unlessAway is nil for a database that is away: it may come back.
-func unlessAway(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if isAway(err) {
-		return nil
-	}
-	return err
-}
-
+// isAway reports whether an error says that the database is away: it may come back.
 func isAway(err error) bool {
 	return errors.Is(err, daybook.ErrUnavailable) || errors.Is(err, daybook.ErrBusy) ||
 		errors.Is(err, context.DeadlineExceeded)

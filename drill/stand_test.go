@@ -2,11 +2,9 @@ package drill
 
 import (
 	"bytes"
-	"context"
 	"encoding/xml"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,23 +170,5 @@ func TestPicture(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-	}
-}
-
-// A fault in the middle of which the drill itself has no answer is void, and made
-// once more with other processes in another queue; what else fails ends the drill.
-func TestDrillWithoutAnAnswer(t *testing.T) {
-	l := &lane{drill: &drill{log: slog.New(slog.DiscardHandler)}, stand: &stand{}, queue: "lane-1"}
-	fails := daybook.Unavailable("listing workers", errors.New("connection reset"))
-	l.scenes = []scene{{name: "one", run: func(context.Context, *lane, *evidence) error { return fails }}}
-	for _, want := range []string{"lane-1.1", "lane-1.2"} {
-		e, err := l.scene(t.Context(), planned{})
-		if err != nil || !strings.Contains(e.void, "listing workers") || l.queue != want {
-			t.Errorf("got %v, void %q, in %s, want %s", err, e.void, l.queue, want)
-		}
-	}
-	fails = daybook.Fail(daybook.CodeInternal, "lane-1-1 of the drill ended by itself")
-	if _, err := l.scene(t.Context(), planned{}); err == nil {
-		t.Error("a worker that ended by itself was taken for a database that is away")
 	}
 }

@@ -118,6 +118,9 @@ func (d *sqliteDatabase) drill(context.Context) (drillBook, error) {
 	if err != nil {
 		return drillBook{}, daybook.Fail(daybook.CodeInternal, "the drill can't make a folder beside %s", d.path)
 	}
+	if dir, err = filepath.Abs(dir); err != nil { // its processes have other folders
+		return drillBook{}, daybook.Fail(daybook.CodeInternal, "the drill can't find its folder beside %s", d.path)
+	}
 	db := "sqlite:" + filepath.Join(dir, "drill.db")
 	return drillBook{DB: db, shown: "--db " + db, dir: dir, clear: func() error { return os.RemoveAll(dir) }}, nil
 }

@@ -107,6 +107,9 @@ func Open(p Program) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("brokertest: %w", err)
 	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, fmt.Errorf("brokertest: %w", err)
+	}
 	s := &Server{program: p, path: path, dir: dir}
 	for try := 1; ; try++ { // somebody may take the port before the server does
 		if s.port, err = testserver.FreePort(); err == nil {

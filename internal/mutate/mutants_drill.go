@@ -16,6 +16,8 @@ var drillMutants = []mutant{
 		"\treturn e, l.collect(ctx, &e)\n}\n\n// args",
 		"\tif e.void != \"\" {\n\t\treturn e, nil\n\t}\n\treturn e, l.collect(ctx, &e)\n}\n\n// args",
 		"./drill", "TestVoidGap"},
+	{"drill-away", "what nobody could see is no violation", "drill/lane.go",
+		"if err != nil && !l.answers(ctx) {", "if false {", "./drill", "TestAwayTooLong"},
 	{"drill-child", "a process that the database let down is no fault of its own", "drill/process.go",
 		"\t\tif p.away {\n\t\t\tcode = daybook.CodeUnavailable\n\t\t}\n", "", "./drill", "TestChildTells"},
 	{"drill-room", "a drill leaves connections to others", "drill/stand.go",
