@@ -57,7 +57,7 @@ func chosen(match *regexp.Regexp, list bool) (some []mutant, left int, err error
 		return some, 0, nil
 	}
 	all := len(some)
-	some = slices.DeleteFunc(some, func(m mutant) bool { return m.pkg == postgres })
+	some = slices.DeleteFunc(some, mutant.wantsServer)
 	return some, all - len(some), err
 }
 

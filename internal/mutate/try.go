@@ -60,12 +60,19 @@ func (m mutant) try(ctx context.Context, limit time.Duration) verdict {
 	if m.tests != "" {
 		args = append(args, "-run", m.tests)
 	}
-	out, err := command(ctx, m.pkg, append(args, m.pkg)...).Output()
+	cmd := command(ctx, m.pkg, append(args, m.pkg)...)
+	if m.wantsServer() {
+		cmd.Env = append(cmd.Environ(), "DAYBOOK_TEST_POSTGRES=1")
+	}
+	out, err := cmd.Output()
 	if err == nil {
 		return failed("SURVIVED %s %s", m.pkg, m.tests)
 	}
 	return judge(out)
 }
+
+// wantsServer says of a mutant that its test runs on PostgreSQL alone.
+func (m mutant) wantsServer() bool { return m.pkg == postgres || strings.HasPrefix(m.name, "pg-") }
 
 // path is the file without the text in it.
 func (m mutant) path() string {
