@@ -97,17 +97,18 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestFindUnreadable: a job that can't be read is found by its name, in the sets
-// that all queues share too.
+// TestFindUnreadable: a job that can't be read is found by its name, but not where
+// nobody knows that it is this queue's.
 func TestFindUnreadable(t *testing.T) {
 	server := brokertest.StartRedis(t)
 	c := client(t, server)
 	ctx := t.Context()
 	s := open(t, Options{URL: server.URL()}, 0)
 	must(t, c.ZAdd(ctx, "dead", redis.Z{Score: 1795986563, Member: "no job"}).Err())
+	must(t, c.ZAdd(ctx, "dead", redis.Z{Score: 1795986563, Member: `{"queue":"` + queue + `"}`}).Err())
 	must(t, c.LPush(ctx, "queue:"+queue, "nor this").Err())
-	for member, state := range map[string]daybook.OldState{"no job": daybook.OldDead, "nor this": daybook.OldWaiting,
-		"isn't there": daybook.OldGone} {
+	for member, state := range map[string]daybook.OldState{"no job": daybook.OldGone, "nor this": daybook.OldWaiting,
+		`{"queue":"` + queue + `"}`: daybook.OldDead, "isn't there": daybook.OldGone} {
 		name := jobOf(member, state).Name()
 		found, err := s.Find(ctx, []string{name})
 		must(t, err)

@@ -373,15 +373,22 @@ func (s *Source) Owned(ctx context.Context) ([]daybook.OldJob, error) {
 	return jobs, err
 }
 
+// foreign reports whether nobody knows a job's queue.
+func foreign(job daybook.OldJob) bool {
+	_, known := queueOf(string(job.Body))
+	return !known && slices.ContainsFunc(sets, func(set sharedSet) bool { return set.state == job.State })
+}
+
 // Find looks for jobs by name, which of those that can't be read is their hash. It
-// reads the whole queue.
+// reads the whole queue. What lies in a shared set, and nobody knows whose it is,
+// can't be taken and isn't waited for: the balance names it.
 func (s *Source) Find(ctx context.Context, ids []string) (map[string]daybook.OldJob, error) {
 	found := make(map[string]daybook.OldJob, len(ids))
 	for _, id := range ids {
 		found[id] = daybook.OldJob{ID: id, State: daybook.OldGone}
 	}
 	_, err := s.Scan(ctx, 0, func(job daybook.OldJob) error {
-		if was, asked := found[job.Name()]; asked && was.State == daybook.OldGone {
+		if was, asked := found[job.Name()]; asked && was.State == daybook.OldGone && !foreign(job) {
 			found[job.Name()] = job
 		}
 		return nil

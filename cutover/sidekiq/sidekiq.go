@@ -126,12 +126,14 @@ func (s *Source) aside() string    { return s.own("aside") }
 func (s *Source) gate() string     { return s.own("gate") }
 func (s *Source) canaries() string { return s.own("canaries") }
 
-// sets are shared by all queues. From names where a job lay, and is what Take
-// goes by in this order, which is Sidekiq's own.
-var sets = []struct {
+// A sharedSet is shared by all queues. From names where a job lay.
+type sharedSet struct {
 	from  string
 	state daybook.OldState
-}{
+}
+
+// sets are what Take goes by in this order, which is Sidekiq's own.
+var sets = []sharedSet{
 	{"retry", daybook.OldRetrying},
 	{"schedule", daybook.OldLater},
 	{"dead", daybook.OldDead},
