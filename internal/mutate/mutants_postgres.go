@@ -417,6 +417,12 @@ var postgresMutants = []mutant{
 		"return state == stateSerialization || state == stateDeadlock", `return state == "none"`,
 		"TestClaimSessionEnds"),
 	pg("read-only", "a node that takes no writes is left", "tx.go", "\t\tl.s.leave()\n", "", "TestReadOnlyConnections"),
+	pg("find-order", "a bulk decision finds its next few without sorting all that match", "read.go",
+		`append(slices.Clip(byIndex), "enable_bitmapscan = off")`, "slices.Clip(byIndex)", "TestReadsOfALargeBook"),
+	pg("cancel-request", "no cancel request goes through a pooler", "pooler.go",
+		"c.DialFunc = nocancel.Dial(c.DialFunc)", "_ = nocancel.Dial", "TestNoCancelThroughAPooler"),
+	{"nocancel-address", "what is dialled for a pooler tells no address to cancel at", "internal/nocancel/nocancel.go",
+		"return conn{c}, nil", "return c, nil", "./internal/nocancel", "TestGivenUpQuery"},
 	pg("schema-lock", "one at a time changes the schema", "up.go", "SELECT pg_advisory_xact_lock(", "SELECT (",
 		"TestUpAtOnce"),
 }

@@ -466,6 +466,28 @@ func TestInspectInEveryMode(t *testing.T) {
 	}
 }
 
+// TestNoCancelThroughAPooler: cancel requests, which go to the address that a
+// connection tells, find none through a pooler.
+func TestNoCancelThroughAPooler(t *testing.T) {
+	s := scratchStore(t)
+	bouncer := pgtest.NewBouncer(t, pgtest.Shared(t), nil)
+	for url, want := range map[string]string{pgtest.SharedURL(t): "tcp", bouncer.URL("postgres"): "nowhere"} {
+		book, err := Open(t.Context(), url, Options{Schema: string(s.schema)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer book.Close()
+		conn, err := book.Store().(*Store).pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := conn.Conn().PgConn().Conn().RemoteAddr().Network(); got != want {
+			t.Errorf("cancel requests of %s go to %s, want %s", url, got, want)
+		}
+		conn.Release()
+	}
+}
+
 func TestKnown(t *testing.T) {
 	s := scratchStore(t)
 	var ids []daybook.ID
