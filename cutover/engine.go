@@ -116,6 +116,16 @@ func (e *Engine) in(ctx context.Context, doing string, phases ...daybook.Phase) 
 	return c, daybook.Fail(daybook.CodeRefused, "cutover %s is in phase %s; %s wants %v", c.Name, c.Phase, doing, phases)
 }
 
+// taking is in, for what changes the old store: who stood still since a look at the
+// phase, while another process rolled the cutover back, must change nothing there.
+func (e *Engine) taking(ctx context.Context, doing string, phases ...daybook.Phase) (daybook.Cutover, error) {
+	c, err := e.in(ctx, doing, phases...)
+	if err != nil {
+		return c, err
+	}
+	return c, e.old.BeginTake(ctx, e.name)
+}
+
 func (e *Engine) advance(ctx context.Context, to daybook.Phase) (daybook.Cutover, error) {
 	return e.book.AdvanceCutover(ctx, e.name, to, e.o.By)
 }

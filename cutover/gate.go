@@ -65,6 +65,9 @@ func (e *Engine) Gate(ctx context.Context, most time.Duration) (GateProof, error
 			return GateProof{}, err
 		}
 	}
+	if err := e.old.BeginTake(ctx, e.name); err != nil {
+		return GateProof{}, err
+	}
 	if err := e.old.CloseGate(ctx); err != nil {
 		return GateProof{}, err
 	}

@@ -27,7 +27,7 @@ func (s *Swept) add(t Swept) {
 // each here as held. Each step leaves a job in one place, or in both with the
 // same origin, which the next step recognises.
 func (e *Engine) Move(ctx context.Context) (Swept, error) {
-	c, err := e.in(ctx, "move", daybook.PhaseGate, daybook.PhaseMove, daybook.PhaseSettle)
+	c, err := e.taking(ctx, "move", daybook.PhaseGate, daybook.PhaseMove, daybook.PhaseSettle)
 	if err != nil {
 		return Swept{}, err
 	}

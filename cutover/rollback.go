@@ -39,17 +39,14 @@ func (e *Engine) Rollback(ctx context.Context) (Returned, error) {
 			return r, err
 		}
 	}
-	if err := e.old.DropCanary(ctx, e.canary()); err != nil {
+	switch err := e.old.BeginReturn(ctx, e.name); {
+	case daybook.CodeOf(err) == daybook.CodeFenced: // all is back since an earlier call, only the gate may be closed yet
+	case err != nil:
 		return r, err
-	}
-	if err := e.old.BeginReturn(ctx, e.name); err != nil {
-		return r, err
-	}
-	if err := e.returnHeld(ctx, &r); err != nil {
-		return r, err
-	}
-	if err := e.returnMoved(ctx, &r); err != nil {
-		return r, err
+	default:
+		if err := e.returnAll(ctx, &r); err != nil {
+			return r, err
+		}
 	}
 	if err := e.old.EndReturn(ctx, e.name); err != nil { // before old workers may take any
 		return r, err
@@ -60,6 +57,16 @@ func (e *Engine) Rollback(ctx context.Context) (Returned, error) {
 	e.step(GapReopened)
 	_, err = e.advance(ctx, daybook.PhaseReturned)
 	return r, err
+}
+
+func (e *Engine) returnAll(ctx context.Context, r *Returned) error {
+	if err := e.old.DropCanary(ctx, e.canary()); err != nil { // nobody lays one any more
+		return err
+	}
+	if err := e.returnHeld(ctx, r); err != nil {
+		return err
+	}
+	return e.returnMoved(ctx, r)
 }
 
 // returnHeld gives back what lies in the held list: those that became jobs of the
@@ -161,7 +168,7 @@ func (e *Engine) stillLies(ctx context.Context) error {
 // which must be longer than the longest timeout of the old system; before that it
 // answers how long is left. It takes away what the cutover left there.
 func (e *Engine) Retire(ctx context.Context, quiet time.Duration) (left time.Duration, err error) {
-	c, err := e.in(ctx, "retire", daybook.PhaseReconcile, daybook.PhaseRetire)
+	c, err := e.taking(ctx, "retire", daybook.PhaseReconcile, daybook.PhaseRetire)
 	if err != nil {
 		return 0, err
 	}

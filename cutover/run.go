@@ -58,7 +58,7 @@ func (e *Engine) Watch(ctx context.Context, d time.Duration) (Swept, error) {
 	var total Swept
 	until := time.Now().Add(d)
 	for {
-		c, err := e.in(ctx, "watch", daybook.PhaseRun, daybook.PhaseReconcile, daybook.PhaseRetire)
+		c, err := e.taking(ctx, "watch", daybook.PhaseRun, daybook.PhaseReconcile, daybook.PhaseRetire)
 		if err != nil {
 			return total, err
 		}

@@ -23,7 +23,7 @@ type Settled struct {
 // owner is never robbed: what is left when the time is over is told, and the next
 // call goes on waiting.
 func (e *Engine) Settle(ctx context.Context) (Settled, error) {
-	c, err := e.in(ctx, "settle", daybook.PhaseMove, daybook.PhaseSettle)
+	c, err := e.taking(ctx, "settle", daybook.PhaseMove, daybook.PhaseSettle)
 	if err != nil {
 		return Settled{}, err
 	}

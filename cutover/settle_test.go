@@ -17,6 +17,7 @@ type forgetful struct {
 	cutover.Old // nothing else is asked
 	now         time.Time
 	dies        bool
+	fenced      bool
 	spoke       time.Time
 }
 
@@ -32,6 +33,13 @@ func (f *forgetful) Now(context.Context) (daybook.Time, error) { return daybook.
 func (f *forgetful) Owned(context.Context) ([]daybook.OldJob, error)     { return nil, nil }
 func (f *forgetful) Take(context.Context, int) ([]daybook.OldJob, error) { return nil, nil }
 func (f *forgetful) Held(context.Context, int) ([]daybook.OldJob, error) { return nil, nil }
+
+func (f *forgetful) BeginTake(context.Context, string) error {
+	if f.fenced {
+		return daybook.Fail(daybook.CodeFenced, "rolled back")
+	}
+	return nil
+}
 
 func (f *forgetful) Find(context.Context, []string) (map[string]daybook.OldJob, error) {
 	return nil, nil
@@ -72,6 +80,43 @@ func TestDeathInSettle(t *testing.T) {
 		case dies && (b.Deaths[0].Worker != "w" || b.Deaths[0].Open != 1 ||
 			b.Deaths[0].Seen > daybook.At(f.spoke) || b.Deaths[0].Found <= b.Deaths[0].Seen):
 			t.Errorf("the board: %+v", b.Deaths)
+		}
+	}
+}
+
+// TestFencedMover: who looked at the phase, and finds in the old store that another
+// process has rolled the cutover back since, asks it for nothing else.
+func TestFencedMover(t *testing.T) {
+	phases := []daybook.Phase{daybook.PhaseMove, daybook.PhaseSettle, daybook.PhaseRun, daybook.PhaseReconcile}
+	for n, phase := range phases {
+		f := &forgetful{now: time.Unix(1e9, 0), spoke: time.Unix(1e9, 0), fenced: true}
+		book, err := sqlite.Open(t.Context(), ":memory:", sqlite.Options{Now: func() time.Time { return f.now }})
+		must(t, err)
+		defer book.Close()
+		toSettle(t, book)
+		for _, next := range phases[1 : n+1] {
+			_, err = book.AdvanceCutover(t.Context(), "mail", next, daybook.By{})
+			must(t, err)
+		}
+		e := cutover.New(book, f, "mail", cutover.Options{Sample: time.Millisecond})
+		calls := map[string]func() error{
+			"move":   func() error { _, err := e.Move(t.Context()); return err },
+			"settle": func() error { _, err := e.Settle(t.Context()); return err },
+			"watch":  func() error { _, err := e.Watch(t.Context(), 0); return err },
+			"retire": func() error { _, err := e.Retire(t.Context(), 0); return err },
+		}
+		fenced := 0
+		for name, call := range calls {
+			switch err := call(); daybook.CodeOf(err) {
+			case daybook.CodeFenced:
+				fenced++
+			case daybook.CodeRefused: // of another phase
+			default:
+				t.Errorf("%s in phase %s: %v", name, phase, err)
+			}
+		}
+		if fenced == 0 {
+			t.Errorf("nothing is fenced in phase %s", phase)
 		}
 	}
 }

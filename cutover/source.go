@@ -121,11 +121,16 @@ type Mover interface {
 	// or was dropped long ago, and takes it out of the held list. Who returns
 	// many goes from the last taken to the first: then their order is restored.
 	Return(ctx context.Context, job daybook.OldJob) (bool, error)
-	// BeginReturn says in the old store that the rollback of that name goes on, and
-	// EndReturn, by any process, that it is over. From then on this source's Return
-	// is CodeFenced and changes nothing, also when it was called before: whether the
-	// rollback goes on is looked at in the same step. Where none was begun, Return
-	// doesn't ask.
+	// BeginTake says in the old store that the cutover of that name takes from the
+	// queue, BeginReturn that it gives back, and EndReturn that this is over. The store
+	// knows only the newest. Each way of this source to change something there (but
+	// DropCanary and Forget) goes by what this source began last: when the store has
+	// another by then, it is CodeFenced and changes nothing, also when it was called
+	// before, since both are one step. A cutover goes forward only: BeginTake is
+	// CodeFenced once BeginReturn was called for its name, BeginReturn once EndReturn
+	// was. EndReturn does nothing where another cutover has begun. Where nothing was
+	// begun, nothing is asked for.
+	BeginTake(ctx context.Context, name string) error
 	BeginReturn(ctx context.Context, name string) error
 	EndReturn(ctx context.Context, name string) error
 	// Left counts what is left of the queue in the old store, by where it lies,

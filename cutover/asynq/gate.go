@@ -13,16 +13,22 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
+var (
+	closeScript = oldredis.Fenced(`redis.call('SET', KEYS[1], ARGV[1], 'NX') return 1`)
+	openScript  = oldredis.Fenced(`return redis.call('DEL', KEYS[1])`)
+)
+
 // CloseGate pauses the queue, which Asynq's script for taking a job looks at each
 // time. A queue that was paused already stays so.
 func (s *Source) CloseGate(ctx context.Context) error {
-	err := s.store.SetNX(ctx, s.key("paused"), time.Now().Unix(), 0).Err()
-	return s.store.Err("pausing the queue", err)
+	_, err := s.held.Run(ctx, "pausing the queue", closeScript, []string{s.key("paused")}, time.Now().Unix())
+	return err
 }
 
 // OpenGate ends the pause.
 func (s *Source) OpenGate(ctx context.Context) error {
-	return s.store.Err("ending the queue's pause", s.store.Del(ctx, s.key("paused")).Err())
+	_, err := s.held.Run(ctx, "ending the queue's pause", openScript, []string{s.key("paused")})
+	return err
 }
 
 // GateState looks at the pause and at the servers that take from the queue.
@@ -64,7 +70,7 @@ func (s *Source) LongestTake() time.Duration { return 2 * time.Second }
 
 // canaryScript lays a canary at the taking end, unless it lies there. KEYS are
 // the list, its hash, and the canaries; ARGV its id and message.
-var canaryScript = redis.NewScript(`
+var canaryScript = oldredis.Fenced(`
 redis.call('SADD', KEYS[3], ARGV[1])
 if redis.call('LPOS', KEYS[1], ARGV[1], 'RANK', -1) then return 0 end
 redis.call('HSET', KEYS[2], 'msg', ARGV[2], 'state', 'pending')
@@ -81,7 +87,7 @@ func (s *Source) PutCanary(ctx context.Context, id string) error {
 			m = protowire.AppendString(m, text)
 		}
 	}
-	_, err := s.store.Run(ctx, "laying the canary", canaryScript,
+	_, err := s.held.Run(ctx, "laying the canary", canaryScript,
 		[]string{s.key(inPending), s.body(id), s.canaries()}, id, m)
 	return err
 }

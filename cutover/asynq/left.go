@@ -124,5 +124,5 @@ func (s *Source) Forget(ctx context.Context) error {
 			break
 		}
 	}
-	return s.store.Err("forgetting the cutover", s.store.Del(ctx, s.canaries(), s.held.Counter).Err())
+	return s.store.Err("forgetting the cutover", s.store.Del(ctx, s.canaries(), s.held.Counter, s.held.Fence()).Err())
 }

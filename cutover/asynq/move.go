@@ -67,7 +67,7 @@ func (s *Source) Take(ctx context.Context, n int) ([]daybook.OldJob, error) {
 	takeFrom := func(from string, script *redis.Script) error {
 		keys := []string{s.key(from), s.held.List, s.held.Counter, s.canaries()}
 		some, err := oldredis.TakeUpTo(ctx, n-len(raws), func(ctx context.Context, n int) ([][]byte, error) {
-			answer, err := s.store.Run(ctx, "taking jobs", script, keys, n, oldredis.TakeMostBytes, s.body(""), from)
+			answer, err := s.held.Run(ctx, "taking jobs", script, keys, n, oldredis.TakeMostBytes, s.body(""), from)
 			return oldredis.Envelopes(answer), err
 		})
 		raws = append(raws, some...)
@@ -144,7 +144,7 @@ func (s *Source) TakeLost(ctx context.Context, job daybook.OldJob) (bool, error)
 			return false, nil
 		}
 	}
-	n, err := s.store.RunInt(ctx, "taking a lost job", takeLost,
+	n, err := s.held.RunInt(ctx, "taking a lost job", takeLost,
 		[]string{s.key(inActive), s.key("lease"), s.held.List, s.held.Counter}, id, s.body(""))
 	return n == 1, err
 }
@@ -161,7 +161,7 @@ func (s *Source) Held(ctx context.Context, n int) ([]daybook.OldJob, error) {
 // dropScript takes envelopes out of the held list. What stays of the hash is that
 // it is there, and the lock that Forget will look after. KEYS is the held list;
 // ARGV the prefix of hashes, then envelopes and ids by turns.
-var dropScript = redis.NewScript(`
+var dropScript = oldredis.Fenced(`
 for i = 2, #ARGV, 2 do
 	local hash = ARGV[1] .. ARGV[i + 1]
 	if redis.call('LREM', KEYS[1], 1, ARGV[i]) == 1 and redis.call('HGET', hash, 'state') == 'held' then
@@ -187,19 +187,24 @@ func (s *Source) Drop(ctx context.Context, jobs []daybook.OldJob) error {
 			}
 			args = append(args, job.Raw, e.Parts[0])
 		}
-		if _, err := s.store.Run(ctx, "emptying the held list", dropScript, []string{s.held.List}, args...); err != nil {
+		if _, err := s.held.Run(ctx, "emptying the held list", dropScript, []string{s.held.List}, args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// BeginReturn and EndReturn fence Return; see cutover.Mover.
+// BeginTake, BeginReturn and EndReturn are the fence; see cutover.Mover.
+func (s *Source) BeginTake(ctx context.Context, name string) error {
+	return s.held.BeginTake(ctx, name)
+}
+
+// BeginReturn begins a rollback.
 func (s *Source) BeginReturn(ctx context.Context, name string) error {
 	return s.held.BeginReturn(ctx, name)
 }
 
-// EndReturn ends what BeginReturn began.
+// EndReturn ends it.
 func (s *Source) EndReturn(ctx context.Context, name string) error {
 	return s.held.EndReturn(ctx, name)
 }

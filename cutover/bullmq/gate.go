@@ -11,16 +11,19 @@ import (
 	"github.com/daybookdev/daybook/internal/oldredis"
 )
 
+var closeScript = oldredis.Fenced(`return redis.call('HSET', KEYS[1], 'paused', 1)`)
+
 // CloseGate pauses the queue, which BullMQ's script for taking a job looks at
 // each time. A queue that was paused already stays so.
 func (s *Source) CloseGate(ctx context.Context) error {
-	return s.store.Err("pausing the queue", s.store.HSet(ctx, s.key("meta"), "paused", 1).Err())
+	_, err := s.held.Run(ctx, "pausing the queue", closeScript, []string{s.key("meta")})
+	return err
 }
 
 // openScript ends the pause. What BullMQ 5 put aside meanwhile goes behind what
 // waits, and workers that wait are told. KEYS are meta, wait, paused, prioritized
 // and marker; ARGV how many jobs to move. It answers how many are left aside.
-var openScript = redis.NewScript(`
+var openScript = oldredis.Fenced(`
 for i = 1, tonumber(ARGV[1]) do
 	local id = redis.call('LINDEX', KEYS[3], -1)
 	if not id then break end
@@ -45,7 +48,7 @@ func (s *Source) OpenGate(ctx context.Context) error {
 	}
 	keys := []string{s.key("meta"), s.key("wait"), s.key("paused"), s.key("prioritized"), s.key("marker")}
 	for {
-		left, err := s.store.RunInt(ctx, "ending the queue's pause", openScript, keys, 1000)
+		left, err := s.held.RunInt(ctx, "ending the queue's pause", openScript, keys, 1000)
 		if err != nil || left == 0 {
 			return err
 		}
@@ -97,7 +100,7 @@ func (s *Source) LongestTake() time.Duration { return 2 * time.Second }
 
 // canaryScript lays a canary at the taking end, unless it lies there. KEYS are
 // the list, its hash, and the canaries; ARGV its id, then the hash.
-var canaryScript = redis.NewScript(`
+var canaryScript = oldredis.Fenced(`
 redis.call('SADD', KEYS[3], ARGV[1])
 if redis.call('LPOS', KEYS[1], ARGV[1], 'RANK', -1) then return 0 end
 local hash = {}
@@ -109,7 +112,7 @@ return 1
 
 // PutCanary lays a job there that a worker fails before it runs it.
 func (s *Source) PutCanary(ctx context.Context, id string) error {
-	_, err := s.store.Run(ctx, "laying the canary", canaryScript, []string{s.key("wait"), s.key(id), s.canaries()}, id,
+	_, err := s.held.Run(ctx, "laying the canary", canaryScript, []string{s.key("wait"), s.key(id), s.canaries()}, id,
 		"name", cutover.CanaryClass, "data", "{}", "opts", `{"attempts":1}`, "timestamp", stamp(), "delay", 0, "priority", 0,
 		"defa", "the gate of a cutover isn't closed")
 	return err

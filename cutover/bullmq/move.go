@@ -83,7 +83,7 @@ func (s *Source) Take(ctx context.Context, n int) ([]daybook.OldJob, error) {
 		}
 		keys := []string{s.key(place.from), s.held.List, s.held.Counter, s.canaries()}
 		some, err := oldredis.TakeUpTo(ctx, n-len(raws), func(ctx context.Context, n int) ([][]byte, error) {
-			answer, err := s.store.Run(ctx, "taking jobs", script, keys, n, oldredis.TakeMostBytes, s.key(""), place.from)
+			answer, err := s.held.Run(ctx, "taking jobs", script, keys, n, oldredis.TakeMostBytes, s.key(""), place.from)
 			return oldredis.Envelopes(answer), err
 		})
 		raws = append(raws, some...)
@@ -143,7 +143,7 @@ func (s *Source) TakeLost(ctx context.Context, job daybook.OldJob) (bool, error)
 		return false, err
 	}
 	id := string(e.Parts[0])
-	n, err := s.store.RunInt(ctx, "taking a lost job", takeLost,
+	n, err := s.held.RunInt(ctx, "taking a lost job", takeLost,
 		[]string{s.key("active"), s.key(id + ":lock"), s.key("stalled"), s.held.List, s.held.Counter}, id, s.key(""))
 	return n == 1, err
 }
@@ -166,12 +166,17 @@ func (s *Source) Drop(ctx context.Context, jobs []daybook.OldJob) error {
 	return s.held.Drop(ctx, raws)
 }
 
-// BeginReturn and EndReturn fence Return; see cutover.Mover.
+// BeginTake, BeginReturn and EndReturn are the fence; see cutover.Mover.
+func (s *Source) BeginTake(ctx context.Context, name string) error {
+	return s.held.BeginTake(ctx, name)
+}
+
+// BeginReturn begins a rollback.
 func (s *Source) BeginReturn(ctx context.Context, name string) error {
 	return s.held.BeginReturn(ctx, name)
 }
 
-// EndReturn ends what BeginReturn began.
+// EndReturn ends it.
 func (s *Source) EndReturn(ctx context.Context, name string) error {
 	return s.held.EndReturn(ctx, name)
 }
@@ -284,5 +289,5 @@ func (s *Source) Forget(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.store.Err("forgetting the cutover", s.store.Del(ctx, s.canaries(), s.held.Counter).Err())
+	return s.store.Err("forgetting the cutover", s.store.Del(ctx, s.canaries(), s.held.Counter, s.held.Fence()).Err())
 }

@@ -9,18 +9,26 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/daybookdev/daybook/cutover"
+	"github.com/daybookdev/daybook/internal/oldredis"
+)
+
+var (
+	closeScript = oldredis.Fenced(`redis.call('SET', KEYS[1], '1') return 1`)
+	openScript  = oldredis.Fenced(`return redis.call('DEL', KEYS[1])`)
 )
 
 // CloseGate suspends RQ's workers, those of all queues: RQ has no other way. A
 // worker looks at it before it waits for a job, so one that waits already takes
 // one more job, or none when its wait ends before.
 func (s *Source) CloseGate(ctx context.Context) error {
-	return s.store.Err("suspending the workers", s.store.Set(ctx, suspended, 1, 0).Err())
+	_, err := s.held.Run(ctx, "suspending the workers", closeScript, []string{suspended})
+	return err
 }
 
 // OpenGate lets them go on.
 func (s *Source) OpenGate(ctx context.Context) error {
-	return s.store.Err("resuming the workers", s.store.Del(ctx, suspended).Err())
+	_, err := s.held.Run(ctx, "resuming the workers", openScript, []string{suspended})
+	return err
 }
 
 // GateState looks at the gate; see cutover.Gate. It is closed when workers are
@@ -71,7 +79,7 @@ func (s *Source) LongestTake() time.Duration {
 
 // canaryScript lays a canary at the taking end, unless it lies there. KEYS are
 // the list, its hash, and the canaries; ARGV its id, then the hash.
-var canaryScript = redis.NewScript(`
+var canaryScript = oldredis.Fenced(`
 redis.call('SADD', KEYS[3], ARGV[1])
 if redis.call('LPOS', KEYS[1], ARGV[1]) then return 0 end
 local hash = {}
@@ -87,7 +95,7 @@ func (s *Source) PutCanary(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.store.Run(ctx, "laying the canary", canaryScript, []string{s.queue(), s.body(id), s.canaries()}, id,
+	_, err = s.held.Run(ctx, "laying the canary", canaryScript, []string{s.queue(), s.body(id), s.canaries()}, id,
 		"data", data, "origin", s.o.Queue, "status", "queued", "created_at", "2000-01-01T00:00:00.000000Z",
 		"description", cutover.CanaryClass+"()", "timeout", seconds(time.Minute))
 	return err

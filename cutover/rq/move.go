@@ -68,7 +68,7 @@ func (s *Source) Take(ctx context.Context, n int) ([]daybook.OldJob, error) {
 	takeFrom := func(from string, script *redis.Script) error {
 		keys := []string{s.set(from), s.held.List, s.held.Counter, s.canaries()}
 		some, err := oldredis.TakeUpTo(ctx, n-len(raws), func(ctx context.Context, n int) ([][]byte, error) {
-			answer, err := s.store.Run(ctx, "taking jobs", script, keys, n, oldredis.TakeMostBytes, s.body(""), from)
+			answer, err := s.held.Run(ctx, "taking jobs", script, keys, n, oldredis.TakeMostBytes, s.body(""), from)
 			return oldredis.Envelopes(answer), err
 		})
 		raws = append(raws, some...)
@@ -148,7 +148,7 @@ func (s *Source) TakeLost(ctx context.Context, job daybook.OldJob) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	n, err := s.store.RunInt(ctx, "taking a lost job", takeLost,
+	n, err := s.held.RunInt(ctx, "taking a lost job", takeLost,
 		[]string{s.set(fromWIP), s.held.List, s.held.Counter}, e.Parts[0], s.body(""))
 	return n == 1, err
 }
@@ -171,12 +171,17 @@ func (s *Source) Drop(ctx context.Context, jobs []daybook.OldJob) error {
 	return s.held.Drop(ctx, raws)
 }
 
-// BeginReturn and EndReturn fence Return; see cutover.Mover.
+// BeginTake, BeginReturn and EndReturn are the fence; see cutover.Mover.
+func (s *Source) BeginTake(ctx context.Context, name string) error {
+	return s.held.BeginTake(ctx, name)
+}
+
+// BeginReturn begins a rollback.
 func (s *Source) BeginReturn(ctx context.Context, name string) error {
 	return s.held.BeginReturn(ctx, name)
 }
 
-// EndReturn ends what BeginReturn began.
+// EndReturn ends it.
 func (s *Source) EndReturn(ctx context.Context, name string) error {
 	return s.held.EndReturn(ctx, name)
 }
@@ -279,5 +284,5 @@ func (s *Source) Forget(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.store.Err("forgetting the cutover", s.store.Del(ctx, s.canaries(), s.held.Counter).Err())
+	return s.store.Err("forgetting the cutover", s.store.Del(ctx, s.canaries(), s.held.Counter, s.held.Fence()).Err())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/cutover"
+	"github.com/daybookdev/daybook/internal/oldredis"
 )
 
 // Sidekiq without Pro has no pause for a queue. Two gates do, and both are what
@@ -37,7 +38,7 @@ const (
 // behind those aside; all at once when nothing is aside. Canaries stay in the
 // queue. KEYS are queue, aside, gate, canaries; ARGV how, how many. It answers
 // how many are left in the queue.
-var asideScript = redis.NewScript(`
+var asideScript = oldredis.Fenced(`
 local mine, stay = {}, {}
 for _, c in ipairs(redis.call('HVALS', KEYS[4])) do mine[c] = true end
 redis.call('SET', KEYS[3], ARGV[1], 'NX')
@@ -61,7 +62,7 @@ return left
 // backScript opens: it moves up to ARGV[1] jobs from aside to the queue's taking
 // end, newest first, so that the oldest is taken first in the end. It answers how
 // many are left aside, and with none left the gate's key is gone.
-var backScript = redis.NewScript(`
+var backScript = oldredis.Fenced(`
 if redis.call('EXISTS', KEYS[2]) == 1 and redis.call('EXISTS', KEYS[1]) == 0 then
 	redis.call('RENAME', KEYS[2], KEYS[1])
 end
@@ -90,7 +91,7 @@ func (s *Source) CloseGate(ctx context.Context) error {
 	}
 	keys := []string{s.queue(), s.aside(), s.gate(), s.canaries()}
 	for {
-		left, err := s.store.RunInt(ctx, "closing the gate", asideScript, keys, byQuiet, gateStep)
+		left, err := s.held.RunInt(ctx, "closing the gate", asideScript, keys, byQuiet, gateStep)
 		if err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ func (s *Source) OpenGate(ctx context.Context) error {
 		return err
 	}
 	for {
-		left, err := s.store.RunInt(ctx, "opening the gate", backScript, []string{s.queue(), s.aside(), s.gate()}, gateStep)
+		left, err := s.held.RunInt(ctx, "opening the gate", backScript, []string{s.queue(), s.aside(), s.gate()}, gateStep)
 		if err != nil || left == 0 {
 			return err
 		}
@@ -272,7 +273,7 @@ func (s *Source) lies(ctx context.Context, list, element string) (bool, error) {
 }
 
 // canaryScript lays a canary at the taking end, once.
-var canaryScript = redis.NewScript(`
+var canaryScript = oldredis.Fenced(`
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 redis.call('LREM', KEYS[1], -1, ARGV[2])
 redis.call('RPUSH', KEYS[1], ARGV[2])
@@ -289,7 +290,7 @@ func (s *Source) canary(id string) string {
 
 // PutCanary lays it where the next process would take it.
 func (s *Source) PutCanary(ctx context.Context, id string) error {
-	_, err := s.store.Run(ctx, "laying the canary", canaryScript, []string{s.queue(), s.canaries()}, id, s.canary(id))
+	_, err := s.held.Run(ctx, "laying the canary", canaryScript, []string{s.queue(), s.canaries()}, id, s.canary(id))
 	return err
 }
 

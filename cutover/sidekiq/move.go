@@ -52,7 +52,7 @@ func (s *Source) Take(ctx context.Context, n int) ([]daybook.OldJob, error) {
 	for _, list := range []string{s.aside(), s.queue()} {
 		keys := []string{list, s.held.List, s.held.Counter, s.canaries()}
 		some, err := oldredis.TakeUpTo(ctx, n-len(raws), func(ctx context.Context, n int) ([][]byte, error) {
-			answer, err := s.store.Run(ctx, "taking jobs", takeScript, keys, n, oldredis.TakeMostBytes)
+			answer, err := s.held.Run(ctx, "taking jobs", takeScript, keys, n, oldredis.TakeMostBytes)
 			return oldredis.Envelopes(answer), err
 		})
 		raws = append(raws, some...)
@@ -106,7 +106,7 @@ func (s *Source) takeFromSet(ctx context.Context, from string, n int) (took [][]
 		if at += int64(seen); len(args) == 1 {
 			continue
 		}
-		answer, err := s.store.Run(ctx, "taking jobs", takeFromSet, []string{s.key(from), s.held.List, s.held.Counter},
+		answer, err := s.held.Run(ctx, "taking jobs", takeFromSet, []string{s.key(from), s.held.List, s.held.Counter},
 			args...)
 		if err != nil {
 			return took, err
@@ -195,13 +195,13 @@ func (s *Source) TakeLost(ctx context.Context, job daybook.OldJob) (bool, error)
 		for _, p := range e.Parts {
 			args = append(args, p)
 		}
-		n, err = s.store.RunInt(ctx, "taking a lost job", lostRunning,
+		n, err = s.held.RunInt(ctx, "taking a lost job", lostRunning,
 			[]string{key, s.key(process), s.held.List, s.held.Counter}, args...)
 	case e.From == fromWorking && len(e.Parts) == 3:
 		if alive, err := s.lives(ctx, string(e.Parts[1])); err != nil || alive {
 			return false, err
 		}
-		n, err = s.store.RunInt(ctx, "taking a lost job", lostWorking,
+		n, err = s.held.RunInt(ctx, "taking a lost job", lostWorking,
 			[]string{string(e.Parts[1]), string(e.Parts[2]), s.held.List, s.held.Counter},
 			e.Parts[0], e.Parts[1], e.Parts[2])
 	}
@@ -240,12 +240,17 @@ func (s *Source) Drop(ctx context.Context, jobs []daybook.OldJob) error {
 	return s.held.Drop(ctx, raws)
 }
 
-// BeginReturn and EndReturn fence Return; see cutover.Mover.
+// BeginTake, BeginReturn and EndReturn are the fence; see cutover.Mover.
+func (s *Source) BeginTake(ctx context.Context, name string) error {
+	return s.held.BeginTake(ctx, name)
+}
+
+// BeginReturn begins a rollback.
 func (s *Source) BeginReturn(ctx context.Context, name string) error {
 	return s.held.BeginReturn(ctx, name)
 }
 
-// EndReturn ends what BeginReturn began.
+// EndReturn ends it.
 func (s *Source) EndReturn(ctx context.Context, name string) error {
 	return s.held.EndReturn(ctx, name)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/oldredis"
 )
 
 // taking are the commands by which Sidekiq's processes take jobs: basic and
@@ -18,7 +19,7 @@ var taking = []string{"brpop", "brpoplpush", "rpoplpush", "lmove", "blmove", "bl
 // noteScript notes what the user had before it is taken, and only the first time:
 // a gate of the other kind that is closed as well stays as it is. KEYS gate; ARGV
 // what begins such notes, the note.
-var noteScript = redis.NewScript(`
+var noteScript = oldredis.Fenced(`
 local was = redis.call('GET', KEYS[1])
 if not was or string.sub(was, 1, #ARGV[1]) ~= ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) end
 return 1
@@ -41,7 +42,7 @@ func (s *Source) takeRights(ctx context.Context, user string) error {
 		return err
 	}
 	note := byRight + ":" + user + " " + strings.Join(had, " ")
-	if _, err := s.store.Run(ctx, "closing the gate", noteScript, []string{s.gate()}, byRight, note); err != nil {
+	if _, err := s.held.Run(ctx, "closing the gate", noteScript, []string{s.gate()}, byRight, note); err != nil {
 		return err
 	}
 	return s.setRights(ctx, user, "-", taking)

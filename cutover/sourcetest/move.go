@@ -1,6 +1,7 @@
 package sourcetest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -265,6 +266,49 @@ func returnFenced(t *testing.T, p *place) {
 		t.Errorf("the second rollback: %v, %v", back, err)
 	}
 	must(t, other.EndReturn(t.Context(), "second"))
+}
+
+// takeFenced: once a rollback has begun, who took before changes nothing any more, and
+// can't begin anew; nor can who gave back, once that is over.
+func takeFenced(t *testing.T, p *place) {
+	p.fill(t, 3)
+	stale, other := p.old(t), p.old(t)
+	must(t, stale.BeginTake(t.Context(), "first"))
+	must(t, other.BeginTake(t.Context(), "first")) // both carry it
+	took, err := stale.Take(t.Context(), 1)
+	if err != nil || len(took) != 1 {
+		t.Fatalf("took %d: %v", len(took), err)
+	}
+	changesNothing := func() {
+		t.Helper()
+		before := Dump(t, p.Client)
+		_, err := stale.Take(t.Context(), 1)
+		code(t, err, daybook.CodeFenced)
+		code(t, stale.Drop(t.Context(), took), daybook.CodeFenced)
+		code(t, stale.CloseGate(t.Context()), daybook.CodeFenced)
+		code(t, stale.PutCanary(t.Context(), "canary"), daybook.CodeFenced)
+		same(t, "after what was fenced", before, Dump(t, p.Client))
+	}
+	must(t, other.BeginReturn(t.Context(), "first"))
+	changesNothing()
+	code(t, p.old(t).BeginTake(t.Context(), "first"), daybook.CodeFenced)
+	if back, err := other.Return(t.Context(), took[0]); err != nil || !back {
+		t.Errorf("returning: %v, %v", back, err)
+	}
+	must(t, other.EndReturn(t.Context(), "first"))
+	changesNothing()
+	for _, begin := range []func(context.Context, string) error{p.old(t).BeginTake, p.old(t).BeginReturn} {
+		code(t, begin(t.Context(), "first"), daybook.CodeFenced)
+	}
+	must(t, other.OpenGate(t.Context()))
+	next := p.old(t)
+	must(t, next.BeginTake(t.Context(), "second"))
+	must(t, next.CloseGate(t.Context()))
+	changesNothing()
+	code(t, other.OpenGate(t.Context()), daybook.CodeFenced)
+	if n := len(take(t, next, 100)); n == 0 {
+		t.Error("the second cutover takes nothing")
+	}
 }
 
 func returnTwice(t *testing.T, p *place) {

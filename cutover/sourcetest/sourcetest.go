@@ -83,6 +83,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"return restores every byte", returnRestores},
 		{"return twice", returnTwice},
 		{"return after the rollback is over", returnFenced},
+		{"take after the rollback has begun", takeFenced},
 		{"return finds the id taken", returnTaken},
 		{"late producer stumbles", lateProducer},
 		{"gate closes and opens", gateRound},

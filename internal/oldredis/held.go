@@ -105,9 +105,9 @@ local function hold(list, counter, from, score, parts)
 end
 `
 
-// NewScript makes a script that has hold(list, counter, from, score, parts). It
-// runs by its hash, and by its text where the store has forgotten it.
-func NewScript(body string) *redis.Script { return redis.NewScript(prelude + body) }
+// NewScript makes a fenced script that has hold(list, counter, from, score, parts).
+// It runs by its hash, and by its text where the store has forgotten it.
+func NewScript(body string) *redis.Script { return Fenced(prelude + body) }
 
 // TakeMost bounds what one script takes, so that the store isn't held up: jobs,
 // and bytes of them after which it stops.
@@ -122,7 +122,7 @@ type Hold struct {
 	List    string // keys
 	Counter string
 
-	returning string // the rollback that Return goes by, "" is none
+	stage, name string // that was begun last, of which cutover; "" is none
 }
 
 // Held reads up to n envelopes, oldest first.
@@ -150,19 +150,23 @@ func (h Hold) Count(ctx context.Context) (int64, error) {
 	return n, h.Store.Err("counting the held list", err)
 }
 
+// dropScript takes envelopes out of the held list. KEYS are the list; ARGV they.
+var dropScript = Fenced(`
+for _, envelope in ipairs(ARGV) do redis.call('LREM', KEYS[1], 1, envelope) end
+return 1
+`)
+
 // Drop takes envelopes out; those that aren't there are passed by.
-func (h Hold) Drop(ctx context.Context, envelopes [][]byte) error {
+func (h *Hold) Drop(ctx context.Context, envelopes [][]byte) error {
 	for len(envelopes) > 0 {
-		some := envelopes[:min(len(envelopes), TakeMost)]
-		envelopes = envelopes[len(some):]
-		_, err := h.Store.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, e := range some {
-				p.LRem(ctx, h.List, 1, e)
-			}
-			return nil
-		})
-		if err != nil {
-			return h.Store.Err("emptying the held list", err)
+		var args []any
+		for bytes := 0; len(args) < min(len(envelopes), TakeMost) && bytes < TakeMostBytes; {
+			bytes += len(envelopes[len(args)])
+			args = append(args, envelopes[len(args)])
+		}
+		envelopes = envelopes[len(args):]
+		if _, err := h.Run(ctx, "emptying the held list", dropScript, []string{h.List}, args...); err != nil {
+			return err
 		}
 	}
 	return nil
