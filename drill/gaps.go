@@ -68,12 +68,16 @@ func (l *lane) put(ctx context.Context, e *evidence) error {
 // claim is what both would do: there only one is armed, unless both only poll, when
 // the other one may be first each time.
 func (l *lane) workerGap(ctx context.Context, e *evidence) error {
-	hears, err := l.hears(ctx)
-	if err != nil {
-		return err
+	one := e.gap == daybook.GapDeliver
+	if e.gap == daybook.GapClaim {
+		hears, err := l.hears(ctx)
+		if err != nil {
+			return err
+		}
+		one = hears
 	}
 	armed := l.workers
-	if e.gap == daybook.GapDeliver || e.gap == daybook.GapClaim && hears {
+	if one {
 		armed = l.workers[e.run%2 : e.run%2+1]
 	}
 	for _, p := range armed {
