@@ -44,6 +44,7 @@ func measureHTTP(ctx context.Context, c config, dir string, out io.Writer) error
 	l := &lab{config: c, server: server, dir: dir}
 	programs := []program{{system: "daybook", share: 1, workOnly: true, noHear: true},
 		{system: "daybook 100", share: 1, workOnly: true, noHear: true},
+		{system: "daybook 100 16", share: 1, workOnly: true, noHear: true},
 		{system: "daybook http 16", share: 1, workOnly: true, noHear: true},
 		{system: "daybook http", share: 1, workOnly: true, noHear: true}}
 	for i := range programs {
@@ -56,8 +57,10 @@ func measureHTTP(ctx context.Context, c config, dir string, out io.Writer) error
 	}
 	t.compare("daybook http", "daybook")
 	t.compare("daybook http", "daybook 100")
+	t.compare("daybook http 16", "daybook 100 16")
 	t.Notes = append(t.Notes, fmt.Sprintf("daybook http: %d clients on one daybook serve, claims and outcomes of %d; "+
-		"daybook http 16: 16 clients; daybook 100: as many sessions on the database, claims and outcomes of %[2]d; "+
+		"daybook http 16: 16 clients; daybook 100, daybook 100 16: as many sessions on the database, with claims and "+
+		"outcomes of %[2]d too; "+
 		"daybook: a worker with %[3]d handlers, which claims more at once; µs/job and MB are of the clients alone",
 		httpClients, httpBatch, bookHandlers))
 	return t.finish(c, out)

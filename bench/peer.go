@@ -37,6 +37,7 @@ func peers() map[string]func(ctx context.Context, place string) (peer, error) {
 		"raw":             openRows(1000),
 		"raw 100":         openRows(100),
 		"daybook":         openBookPG,
+		"daybook 100 16":  openBookPG100(16),
 		"daybook 100":     openBookPG100(httpClients),
 		"daybook http 16": openBookHTTP(16),
 		"daybook http":    openBookHTTP(httpClients),

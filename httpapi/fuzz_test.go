@@ -88,7 +88,8 @@ func testAbuse(w *world) {
 // fuzzer serves the world to a fuzzer, with short limits in time.
 func (w *world) fuzzer() *apifuzz.Fuzzer {
 	w.Helper()
-	o := apifuzz.Options{Tokens: map[string]string{}, Seed: *abuseSeed, Patience: 10 * time.Second, AtOnce: 4}
+	o := apifuzz.Options{Tokens: map[string]string{}, Seed: *abuseSeed, Patience: 10 * time.Second,
+		Limit: time.Second, AtOnce: 4}
 	for n := range 8 {
 		w.enqueue(n+1, "")
 		o.IDs = append(o.IDs, id(n+1))
@@ -112,7 +113,7 @@ func (w *world) fuzzer() *apifuzz.Fuzzer {
 	if err != nil {
 		w.Fatal(err)
 	}
-	server := &http.Server{Handler: w.api, ReadHeaderTimeout: time.Second, ReadTimeout: 2 * time.Second,
+	server := &http.Server{Handler: w.api, ReadHeaderTimeout: o.Limit, ReadTimeout: 2 * time.Second,
 		MaxHeaderBytes: 64 << 10, DisableGeneralOptionsHandler: true}
 	go func() { _ = everyanswer.Serve(server, listener, nil) }()
 	w.Cleanup(func() { _ = server.Close() })

@@ -36,6 +36,10 @@ type Options struct {
 	// end it; then it leaves. Any other call that gets no answer within a minute is
 	// a fault.
 	Patience time.Duration
+	// Limit is the shortest time after which the server gives up a call that isn't
+	// whole yet; 0 is none. One that took as long and was given up is no fault: on a
+	// busy machine that happens to any.
+	Limit time.Duration
 	// AtOnce is how many calls are under way at once.
 	AtOnce int
 }
@@ -106,9 +110,11 @@ func (f *Fuzzer) Run(ctx context.Context, from, to int) {
 // try makes one call and judges its answer.
 func (f *Fuzzer) try(ctx context.Context, n int) {
 	c := f.draw(n)
+	begun := time.Now()
 	got, err := f.send(ctx, c)
 	wrong := ""
 	switch {
+	case f.o.Limit > 0 && time.Since(begun) >= f.o.Limit && (err != nil || got.status == http.StatusRequestTimeout):
 	case err == nil:
 		wrong = f.judge(c, got)
 	case !c.silent:
