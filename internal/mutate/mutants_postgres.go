@@ -314,7 +314,7 @@ var postgresMutants = []mutant{
 	pg("sql-snooze", "endless snoozing ends", "sql/functions_api_finish.sql",
 		"now_at - since >= snooze_max", "false", "TestSQLSnooze"),
 	pg("sql-limit", "a job at its failure limit is set aside", "sql/functions_api_finish.sql",
-		"ELSIF job.failures >= coalesce(job.max_failures, 20) THEN", "ELSIF false THEN", "TestSQLLives"),
+		"ELSIF job.failures >= coalesce(job.max_failures, 20) THEN", "ELSIF false THEN", "TestSQLLimit"),
 	pg("sql-incarnation", "SQL's claim asks for the incarnation", basics, "daybook.current_incarnation()", "0::bigint",
 		"TestSQLIncarnation"),
 	pg("sql-call", "SQL's call repeated gives the same claims", basics,

@@ -6,6 +6,21 @@ import (
 	"github.com/daybookdev/daybook"
 )
 
+// TestSQLLimit: a job that failed as often as it may is set aside, and not before.
+func TestSQLLimit(t *testing.T) {
+	b := newSQLBook(t)
+	b.enqueue(b.conn, "'q', 'k', '{}', max_failures => 3")
+	for n, want := range []string{"waiting", "waiting", "set_aside"} {
+		claims, err := b.claim(b.conn, "", "", 1, "q")
+		if err != nil || len(claims) != 1 {
+			t.Fatalf("%v, %v", claims, err)
+		}
+		if state := b.said(b.conn, claims[0], "fail", "'boom'", "retry_in => '0'"); state != want {
+			t.Errorf("after failure %d it is %s, want %s", n+1, state, want)
+		}
+	}
+}
+
 // TestSQLFences: complete names its session, waits for who holds the claim, and
 // is repeated by its own owner only, in its own words.
 func TestSQLFences(t *testing.T) {
