@@ -179,6 +179,17 @@ func settled(t testing.TB, n int, queues ...string) *world {
 	return w
 }
 
+// TestCircleHello: who comes later knows all others at once, long before their next
+// pings.
+func TestCircleHello(t *testing.T) {
+	w := settled(t, 5)
+	late := w.join()
+	w.pass(time.Second)
+	if len(late.members) != 5 {
+		t.Errorf("it knows %d of 5", len(late.members))
+	}
+}
+
 // L72: one ring wakes one of 300, spread over all of them, for a message or two.
 func TestCircleOneOfManyL72(t *testing.T) {
 	w := settled(t, 300, "mail")

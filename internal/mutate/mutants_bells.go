@@ -15,7 +15,7 @@ var bellMutants = []mutant{
 	{"pg-bell-silent", "who doesn't listen to a queue is asked once", "bell/postgres/circle.go",
 		"\tgroups[group] = true\n", "", "./bell/postgres", "TestCircle"},
 	{"pg-bell-answer", "a hello is answered in turn", "bell/postgres/circle.go",
-		"if m.hello && c.answer.IsZero() {", "if false {", "./bell/postgres", "TestCircle"},
+		"if m.hello && c.answer.IsZero() {", "if false {", "./bell/postgres", "TestCircleHello"},
 	{"pg-bell-spread", "the pings of many are spread", "bell/postgres/circle.go",
 		"return max(echo, pingsEach*time.Duration(len(c.members)))", "return echo", "./bell/postgres", "TestCircle"},
 	{"pg-bell-echo", "a connection that passes nothing is found", "bell/postgres/listen.go",

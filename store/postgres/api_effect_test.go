@@ -29,8 +29,11 @@ func TestSQLEffects(t *testing.T) {
 			w.who[i].queue = fmt.Sprintf("q%d-%d", n, i)
 		}
 		w.begin()
-		if n == 0 {
+		switch n {
+		case 0:
 			w.known()
+		case 1:
+			w.judged()
 		}
 		for range 40 {
 			w.step()
@@ -133,6 +136,34 @@ func (w *twins) known() {
 	w.compare()
 	w.settle()
 	w.revive()
+}
+
+// judged is a life in which a person found absent what was open: its key stays, and
+// a late word of the owner makes it doubtful.
+func (w *twins) judged() {
+	w.Helper()
+	revived := func() int {
+		w.both("fail for good", func(t *twin) string {
+			c := sqlClaim{id: t.id.String(), generation: t.owner.Generation, session: t.owner.Session.String()}
+			return w.said(w.conn, c, "fail", "'boom'", "true")
+		})
+		w.settleBy("charge", daybook.Verdict{})
+		w.revive()
+		w.claim()
+		return len(w.who[0].past) - 1
+	}
+	w.claim()
+	keyed := daybook.Begin{Name: "charge", Policy: "keyed", Window: time.Hour, NextKey: true}
+	w.beginBy(0, keyed)
+	n := revived()
+	w.beginBy(n, keyed)
+	w.compare()
+	n = revived()
+	w.finishBy(n-1, daybook.EffectEnd{Name: "charge", Outcome: "done"})
+	w.beginBy(n, keyed)
+	w.compare()
+	w.settleBy("charge", daybook.Verdict{Happened: true})
+	w.compare()
 }
 
 func (w *twins) step() {
@@ -414,6 +445,11 @@ func (w *twins) settle() {
 	if w.IntN(4) == 0 {
 		name = daybook.HandlerEffect
 	}
+	w.settleBy(name, v)
+}
+
+func (w *twins) settleBy(name string, v daybook.Verdict) {
+	w.Helper()
 	w.person(fmt.Sprint("settle ", name, v), func(id daybook.ID) (daybook.Job, error) {
 		return w.book.Settle(w.Context(), id, name, v, someone)
 	})

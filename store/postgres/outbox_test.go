@@ -155,6 +155,11 @@ func TestL39_RowOfALongTransaction(t *testing.T) {
 	ok(t, err)
 	_, err = In(h.store.Schema()).EnqueueTx(t.Context(), tx, daybook.Request{Queue: "late", Kind: "k"})
 	ok(t, err)
+	// So many rows lie behind it that a look from the mark doesn't come to it.
+	_, err = h.book.Enqueue(t.Context(), daybook.Request{Queue: "q", Kind: "k"})
+	ok(t, err)
+	h.sql(`INSERT INTO daybook.outbox (at, queue, ring)
+		SELECT 1, q.n, false FROM daybook.queue q, generate_series(1, 9000)`)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- relay.New(h.book, relay.Options{Every: time.Millisecond}).Run(ctx) }()
