@@ -65,6 +65,9 @@ func (m mutant) try(ctx context.Context, limit time.Duration) verdict {
 		cmd.Env = append(cmd.Environ(), "DAYBOOK_TEST_POSTGRES=1")
 	}
 	out, err := cmd.Output()
+	if err == nil && !bytes.Contains(out, []byte(`"Action":"run"`)) {
+		return failed("RAN NO TEST %s %s", m.pkg, m.tests)
+	}
 	if err == nil {
 		return failed("SURVIVED %s %s", m.pkg, m.tests)
 	}
