@@ -19,6 +19,16 @@ type Plan struct {
 	NoRollback bool `json:"no_rollback,omitempty"`
 	// Classes is the mapping that later steps go by, unless they are given another.
 	Classes map[string]Rule `json:"classes,omitempty"`
+	// How is what else the source must be opened with, for later steps.
+	How How `json:"how,omitzero"`
+}
+
+// How says how an old system is opened, beside where it is: see the options of its
+// source. What a system hasn't is the zero value.
+type How struct {
+	Prefix      string  `json:"prefix,omitempty"`
+	WorkersUser string  `json:"workers_user,omitempty"`
+	WorkerTTL   Seconds `json:"worker_ttl_seconds,omitempty"`
 }
 
 // Seconds is a duration that JSON has in seconds.
@@ -72,7 +82,7 @@ type Question struct {
 }
 
 // MakePlan begins the cutover, or changes the plan of one that hasn't closed the
-// gate yet.
+// gate yet. Without a mapping of the engine's the plan's classes stand.
 func (e *Engine) MakePlan(ctx context.Context, queue string, p Plan) (daybook.Cutover, error) {
 	if err := e.o.Mapping.Check(); err != nil {
 		return daybook.Cutover{}, err
@@ -84,7 +94,9 @@ func (e *Engine) MakePlan(ctx context.Context, queue string, p Plan) (daybook.Cu
 	if err != nil {
 		return daybook.Cutover{}, err
 	}
-	p.Classes = e.o.Mapping.Classes
+	if len(e.o.Mapping.Classes) > 0 {
+		p.Classes = e.o.Mapping.Classes
+	}
 	doc, err := json.Marshal(p)
 	if err != nil {
 		return daybook.Cutover{}, err

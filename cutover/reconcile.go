@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/daybookdev/daybook"
 )
@@ -65,10 +66,7 @@ func (e *Engine) Reconcile(ctx context.Context) (Balance, error) {
 			return Balance{}, err
 		}
 	}
-	if _, err := e.watchOnce(ctx, c); err != nil {
-		return Balance{}, err
-	}
-	wrong, err := e.inTwoPlaces(ctx)
+	wrong, err := e.sweptAndWrong(ctx, c)
 	if err != nil {
 		return Balance{}, err
 	}
@@ -87,6 +85,26 @@ func (e *Engine) Reconcile(ctx context.Context) (Balance, error) {
 		}
 	}
 	return b, err
+}
+
+// sweptAndWrong sweeps, and looks for what isn't where it should be. What a producer
+// puts there between the two looks wrong, and isn't: only what looks so twice, with
+// a sweep between, is.
+func (e *Engine) sweptAndWrong(ctx context.Context, c daybook.Cutover) (wrong []Misplaced, err error) {
+	for look := range 2 {
+		if _, err := e.watchOnce(ctx, c); err != nil {
+			return nil, err
+		}
+		now, err := e.inTwoPlaces(ctx)
+		if err != nil || len(now) == 0 {
+			return nil, err
+		}
+		if look > 0 && len(wrong) < namedMost {
+			now = slices.DeleteFunc(now, func(m Misplaced) bool { return !slices.Contains(wrong, m) })
+		}
+		wrong = now
+	}
+	return wrong, nil
 }
 
 // inTwoPlaces reads the old store once more: what is there and is accounted for

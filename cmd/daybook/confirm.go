@@ -40,10 +40,11 @@ func (a *app) watched() bool {
 }
 
 // confirm asks a person before many jobs are touched. Without a terminal
-// nobody can be asked, and the change must have been agreed to with -y.
-func (a *app) confirm(question string) error {
+// nobody can be asked, and the change must have been agreed to with -y. look is how
+// to look only.
+func (a *app) confirm(question, look string) error {
 	if !a.terminal(a.stdin) {
-		return usage("%s There is no terminal to ask on; say -y, or --dry-run to look only", question)
+		return usage("%s There is no terminal to ask on; say -y, or %s to look only", question, look)
 	}
 	fmt.Fprintf(a.stderr, "%s [y/N] ", safe(question))
 	answer, _ := bufio.NewReader(a.stdin).ReadString('\n')

@@ -38,11 +38,14 @@ func (f *oldFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.from, "from", "",
 		"the old system's store: redis://, rediss:// or unix:// (or "+environmentFrom+")")
-	fs.StringVar(&f.prefix, "prefix", "", "what the old system's keys begin with (default what it uses by itself)")
+	fs.StringVar(&f.prefix, "prefix", "",
+		"what the old system's keys begin with (default what plan was given, else what it uses by itself)")
 	fs.StringVar(&f.workersUser, "workers-user", "",
-		"the Redis user that only old workers log in as: the gate then takes its right to take jobs (Sidekiq; default none)")
+		"the Redis user that only old workers log in as: the gate then takes its right to take jobs "+
+			"(Sidekiq; default what plan was given, else none)")
 	fs.Var(durationFlag{&f.workerTTL}, "worker-ttl",
-		"what RQ's workers were started with: an idle one waits so long (1s or more; default RQ's own, 7m)")
+		"what RQ's workers were started with: an idle one waits so long "+
+			"(1s or more; default what plan was given, else RQ's own, 7m)")
 	fs.StringVar(&f.mapping, "map", "",
 		"TOML file with a table [CLASS] for each class: kind, args, on-lost, safe, max-failures, timeout "+
 			"(default what plan was given)")
@@ -140,7 +143,9 @@ func (a *app) engine(ctx context.Context, name string, f *oldFlags,
 			if err != nil {
 				return err
 			}
-			f.system, f.queue = c.System, f.withoutPrefix(c)
+			if err := f.asPlanned(c); err != nil {
+				return err
+			}
 		}
 		mapping, err := readMapping(f.mapping)
 		if err != nil {
@@ -158,6 +163,23 @@ func (a *app) engine(ctx context.Context, name string, f *oldFlags,
 	})
 }
 
+// asPlanned takes from the record what wasn't given.
+func (f *oldFlags) asPlanned(c daybook.Cutover) error {
+	p, err := cutover.PlanOf(c)
+	if err != nil {
+		return err
+	}
+	f.prefix, f.workersUser = cmp.Or(f.prefix, p.How.Prefix), cmp.Or(f.workersUser, p.How.WorkersUser)
+	f.workerTTL = cmp.Or(f.workerTTL, time.Duration(p.How.WorkerTTL))
+	f.system, f.queue = c.System, f.withoutPrefix(c)
+	return nil
+}
+
+// how is what the plan keeps of it.
+func (f *oldFlags) how() cutover.How {
+	return cutover.How{Prefix: f.prefix, WorkersUser: f.workersUser, WorkerTTL: cutover.Seconds(f.workerTTL)}
+}
+
 // withoutPrefix is the old queue's name as its source wants it.
 func (f *oldFlags) withoutPrefix(c daybook.Cutover) string {
 	if c.System == "bullmq" {
@@ -166,14 +188,18 @@ func (f *oldFlags) withoutPrefix(c daybook.Cutover) string {
 	return strings.TrimPrefix(c.OldQueue, f.prefix)
 }
 
-// cutoverBar shows how far long work is, on a terminal.
+// cutoverBar shows how far long work is: on a terminal, else now and then in the log.
 type cutoverBar struct {
 	a    *app
 	what string
 	bar  *progressbar.ProgressBar
+	told time.Time
 }
 
-func (a *app) cutoverBar() *cutoverBar { return &cutoverBar{a: a} }
+// toldEach is how often the log has how far it is where nobody watches.
+const toldEach = 15 * time.Second
+
+func (a *app) cutoverBar() *cutoverBar { return &cutoverBar{a: a, told: time.Now()} }
 
 func (b *cutoverBar) report(what string, done, total int64) {
 	if what != b.what {
@@ -185,6 +211,11 @@ func (b *cutoverBar) report(what string, done, total int64) {
 	}
 	if b.bar != nil {
 		b.bar.Set64(done)
+		return
+	}
+	if time.Since(b.told) >= toldEach {
+		b.told = time.Now()
+		slog.Info(what, "done", done, "of", max(total, 0))
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -31,6 +32,8 @@ func (a *app) cutoverPlanCommand() *cobra.Command {
 	var asks, fires []string
 	cmd := &cobra.Command{
 		Use: "plan NAME", Short: "Begin a cutover, or change its plan: a page that answers what must be known",
+		Long: "Begin a cutover, or change its plan up to the shadow: what isn't said anew stays as it was planned.\n\n" +
+			"It prints a page that answers what must be known before the gate.",
 		Example: example(
 			"daybook cutover plan mail --system sidekiq --from redis://localhost:6379/0 --queue mail",
 			"daybook cutover plan mail --system sidekiq --from redis://localhost:6379/0 --queue mail "+
@@ -57,10 +60,12 @@ func (a *app) cutoverPlanCommand() *cobra.Command {
 		if err := conditions(&p, asks, fires); err != nil {
 			return err
 		}
-		if to == "" {
-			to = f.queue
-		}
 		return a.engine(cmd.Context(), args[0], &f, func(ctx context.Context, e *cutover.Engine) error {
+			p.How = f.how()
+			to, err := planned(ctx, e, cmd, cmp.Or(to, f.queue), &p)
+			if err != nil {
+				return err
+			}
 			if _, err := e.MakePlan(ctx, to, p); err != nil {
 				return err
 			}
@@ -75,6 +80,38 @@ func (a *app) cutoverPlanCommand() *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// planned leaves of an earlier plan what isn't said anew, and answers the queue here.
+func planned(ctx context.Context, e *cutover.Engine, cmd *cobra.Command, to string, p *cutover.Plan) (string, error) {
+	c, err := e.Load(ctx)
+	if daybook.CodeOf(err) == daybook.CodeNotFound {
+		return to, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	was, err := cutover.PlanOf(c)
+	said := cmd.Flags().Changed
+	if !said("intake") {
+		p.Intake = was.Intake
+	}
+	if !said("owners") {
+		p.Owners = was.Owners
+	}
+	if !said("owners-wait") {
+		p.Wait = was.Wait
+	}
+	if !said("rollback-if") && !said("rollback-when") && !said("no-rollback") {
+		p.Rollback, p.NoRollback = was.Rollback, was.NoRollback
+	}
+	if !said("to") {
+		to = c.Queue
+	}
+	p.Classes = was.Classes
+	p.How = cutover.How{Prefix: cmp.Or(p.How.Prefix, was.How.Prefix),
+		WorkersUser: cmp.Or(p.How.WorkersUser, was.How.WorkersUser), WorkerTTL: cmp.Or(p.How.WorkerTTL, was.How.WorkerTTL)}
+	return to, err
 }
 
 func conditions(p *cutover.Plan, asks, fires []string) error {

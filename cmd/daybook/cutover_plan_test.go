@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/cutover"
+	"github.com/daybookdev/daybook/cutover/sidekiq"
 	"github.com/daybookdev/daybook/store/postgres"
 )
 
@@ -180,4 +182,72 @@ func TestCutoverGuidesMappings(t *testing.T) {
 			t.Errorf("%s: %v (%v)", page, m, err)
 		}
 	}
+}
+
+// A plan that is made again keeps what isn't said anew, and later steps go by what it
+// was told of the old system.
+func TestCutoverPlanKeeps(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	plan := func(more ...string) (b cutover.Board) {
+		t.Helper()
+		q.json(statusDone, &b, append([]string{"cutover", "plan", "mail"}, more...)...)
+		return b
+	}
+	plan("--system", "sidekiq", "--queue", "mail", "--prefix", "app:", "--workers-user", "old", "--to", "letters",
+		"--intake", "deploy", "--owners-wait", "90s", "--rollback-if", "set_aside>20")
+	b := plan("--owners", "ask")
+	want := cutover.Plan{Intake: cutover.IntakeDeploy, Owners: cutover.OwnersAsk, Wait: cutover.Seconds(90 * time.Second),
+		Rollback: b.Plan.Rollback, How: cutover.How{Prefix: "app:", WorkersUser: "old"}}
+	if b.Cutover.Queue != "letters" || len(b.Plan.Rollback) != 1 || !reflect.DeepEqual(b.Plan, want) {
+		t.Errorf("got %+v into %s, want %+v", b.Plan, b.Cutover.Queue, want)
+	}
+	if b := plan("--no-rollback", "--workers-user", "w"); !b.Plan.NoRollback || b.Plan.How.WorkersUser != "w" ||
+		b.Plan.How.Prefix != "app:" || b.Plan.Owners != cutover.OwnersAsk {
+		t.Errorf("got %+v", b.Plan)
+	}
+	q.ok("cutover", "shadow", "mail", "--for", "0s")
+	if s := q.want(statusNotFound, "cutover", "gate", "mail", "--for", "1s"); !strings.Contains(s.err, `"w"`) {
+		t.Errorf("the gate goes by another user than the planned one: %+v", s)
+	}
+	if s := q.want(statusUsage, "cutover", "rollback", "mail"); !strings.Contains(s.err, "daybook cutover status mail") {
+		t.Errorf("got %+v, want a way to look only", s)
+	}
+}
+
+// arriving is an old queue that a producer writes to just before it is read.
+type arriving struct {
+	cutover.Old
+	produce func()
+}
+
+func (a *arriving) Scan(ctx context.Context, asOf daybook.Time, visit func(daybook.OldJob) error) (cutover.Scan, error) {
+	if fn := a.produce; fn != nil {
+		a.produce = nil
+		fn()
+	}
+	return a.Old.Scan(ctx, asOf, visit)
+}
+
+// A producer that writes between a sweep and the look behind it makes nothing wrong.
+func TestCutoverReconcileArrival(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	q.put("queue:mail", "a1", time.Time{})
+	q.carry("gate", "move", "settle", "run")
+	old, err := sidekiq.Open(sidekiq.Options{URL: q.url, Queue: "mail"})
+	q.must(err)
+	defer old.Close()
+	produced := &arriving{old, func() { q.put("queue:mail", "b2", time.Time{}) }}
+	q.must(q.atBook(func(ctx context.Context, book *daybook.Book) error {
+		b, err := cutover.New(book, produced, "mail", cutover.Options{}).Reconcile(ctx)
+		if !b.Balanced || b.Moved != 2 || b.Arrived != 1 || produced.produce != nil {
+			t.Errorf("got %+v, want it to balance with the one that arrived", b)
+		}
+		return err
+	}))
 }

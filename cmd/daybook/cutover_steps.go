@@ -200,7 +200,8 @@ func (a *app) cutoverRollbackCommand() *cobra.Command {
 				return err
 			}
 			if !yes && !c.Phase.Over() {
-				if err := a.confirm(fmt.Sprintf("Roll cutover %s back from phase %s?", c.Name, c.Phase)); err != nil {
+				if err := a.confirm(fmt.Sprintf("Roll cutover %s back from phase %s?", c.Name, c.Phase),
+					"daybook cutover status "+c.Name); err != nil {
 					return err
 				}
 			}

@@ -237,7 +237,7 @@ func (a *app) decideMany(ctx context.Context, book decider, d *decision) error {
 				a.note("%s: %s", count(u.Jobs, "job"), u.Why)
 			}
 		}
-		if err := a.confirm(fmt.Sprintf("This will %s %s.", d.doing, found)); err != nil {
+		if err := a.confirm(fmt.Sprintf("This will %s %s.", d.doing, found), "--dry-run"); err != nil {
 			return err
 		}
 	}

@@ -88,7 +88,7 @@ func command(ctx context.Context, pkg string, args ...string) *exec.Cmd {
 	switch {
 	case pkg == postgres, pkg == "./bell/postgres":
 		c.Env = append(os.Environ(), "DAYBOOK_TEST_POSTGRES=1")
-	case strings.HasPrefix(pkg, "./cutover/"), pkg == "./cmd/daybook":
+	case strings.HasPrefix(pkg, "./cutover/"), pkg == "./cmd/daybook", pkg == "./drill":
 		c.Env = append(os.Environ(), "DAYBOOK_TEST_OLD=1")
 	case strings.HasPrefix(pkg, "./bell/"):
 		c.Env = append(os.Environ(), "DAYBOOK_TEST_BELLS=1")
