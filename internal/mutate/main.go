@@ -90,6 +90,8 @@ func command(ctx context.Context, pkg string, args ...string) *exec.Cmd {
 		c.Env = append(os.Environ(), "DAYBOOK_TEST_POSTGRES=1")
 	case strings.HasPrefix(pkg, "./cutover/"), pkg == "./cmd/daybook", pkg == "./drill":
 		c.Env = append(os.Environ(), "DAYBOOK_TEST_OLD=1")
+	case pkg == simulation: // the order of its goroutines isn't the seed's
+		c.Env = append(os.Environ(), "DAYBOOK_SCHEDULES=1000")
 	case strings.HasPrefix(pkg, "./bell/"):
 		c.Env = append(os.Environ(), "DAYBOOK_TEST_BELLS=1")
 	}
