@@ -90,9 +90,6 @@ func (e *Engine) returnHeld(ctx context.Context, r *Returned) error {
 			recorded[i.ID+" "+i.Hash] = !i.Job.IsZero()
 		}
 		for _, o := range slices.Backward(held) {
-			if err := e.stillReturning(ctx); err != nil {
-				return err
-			}
 			if !recorded[o.Name()+" "+o.Hash()] {
 				if _, err := e.old.Return(ctx, o); err != nil {
 					return err
@@ -119,9 +116,6 @@ func (e *Engine) returnMoved(ctx context.Context, r *Returned) error {
 			}
 		}
 		e.step(GapMarked)
-		if err := e.stillReturning(ctx); err != nil {
-			return err
-		}
 		for _, i := range going {
 			if _, err := e.old.Return(ctx, *i.Old); err != nil {
 				return err
@@ -134,15 +128,6 @@ func (e *Engine) returnMoved(ctx context.Context, r *Returned) error {
 		r.Returned += int64(len(going))
 		e.report("jobs given back", r.Returned, 0)
 	}
-}
-
-// stillReturning refuses to give jobs back when another process has ended the
-// rollback meanwhile: old workers may have done them since, and a job that is
-// done leaves no trace over there by which a second one would be recognised. One
-// that is ended after this look is what the old store's own fence is for.
-func (e *Engine) stillReturning(ctx context.Context) error {
-	_, err := e.in(ctx, "giving jobs back", daybook.PhaseReturning)
-	return err
 }
 
 // stillLies refuses, and names where jobs of the old queue lie.

@@ -81,7 +81,9 @@ func (m *moving) stopped(ctx context.Context, p *process, left []string) error {
 	defer late.Stop()
 	select {
 	case end := <-p.moved:
-		if end.Code != "" && end.Code != daybook.CodeRefused {
+		switch end.Code {
+		case "", daybook.CodeRefused, daybook.CodeFenced: // by the book, or by the old store
+		default:
 			m.e.say("the mover that was stopped ended with %s: %s", end.Code, end.Text)
 		}
 	case <-p.gone:
