@@ -30,8 +30,8 @@ func (i Item) seen(o OldJob, since, now Time) Item {
 
 // newItem is an item at its first sight.
 func newItem(o OldJob, occurrence int, arrived bool, since, now Time) Item {
-	i := Item{ID: o.Name(), Occurrence: occurrence, Nth: o.Nth, Hash: o.Hash(), First: o.State, Term: TermStill, Arrived: arrived,
-		Class: o.Class, FirstAt: now}
+	i := Item{ID: o.Name(), Occurrence: occurrence, Nth: o.Nth, Hash: o.Hash(), First: o.State, Term: TermStill,
+		Arrived: arrived, Class: o.Class, FirstAt: now}
 	return i.seen(o, since, now)
 }
 
