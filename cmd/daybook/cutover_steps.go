@@ -174,16 +174,14 @@ func balanceRows(t *table, b cutover.Balance) {
 	t.row("= moved in", b.Moved)
 	t.row("+ finished in the old system", fmt.Sprintf("%d (%d of them without a record there)", b.Finished, b.Inferred))
 	t.row("+ dead, carried over", b.Dead)
-	t.row("+ open, a person decides", b.Open)
+	t.row("+ open", openSaid(b.Open, b.Undecided))
 	if b.Returned+b.Kept > 0 {
 		t.row("+ given back", b.Returned)
 		t.row("+ kept here when the rest went back", b.Kept)
 	}
 	t.row("+ still there", b.Still)
 	t.row("duplicates recognised and refused", b.Again)
-	for _, id := range b.Opens {
-		t.row("open", id)
-	}
+	openRows(t, b.Opens)
 	for _, f := range b.Wrong {
 		t.row("WRONG", f.ID+" "+f.What)
 	}
@@ -215,6 +213,7 @@ func (a *app) cutoverRollbackCommand() *cobra.Command {
 				for _, id := range r.KeptIDs {
 					t.row("", id)
 				}
+				staysRows(t, r)
 			})
 		}, "daybook cutover rollback mail --from redis://localhost:6379/0 --reason 'the new handler fails' -y",
 		"daybook cutover rollback mail --from redis://localhost:6379/0 -y -o json")
@@ -235,10 +234,23 @@ func (a *app) cutoverRetireCommand() *cobra.Command {
 				return daybook.Fail(daybook.CodeRefused, "the old queue must stay empty for %s more; run it again then",
 					left.Round(time.Second))
 			}
+			b, err := e.Board(ctx)
+			if err != nil {
+				return err
+			}
 			answer := struct {
-				Phase daybook.Phase `json:"phase"`
-			}{daybook.PhaseRetired}
-			return a.show(answer, func(t *table) { t.row("retired") })
+				Phase     daybook.Phase     `json:"phase"`
+				Undecided int64             `json:"undecided"`
+				Opens     []cutover.OpenJob `json:"open_jobs,omitempty"`
+			}{daybook.PhaseRetired, b.Balance.Undecided, b.Balance.Opens}
+			return a.show(answer, func(t *table) {
+				t.row("retired")
+				if answer.Undecided > 0 {
+					t.row("open", openSaid(b.Balance.Open, answer.Undecided))
+					openRows(t, answer.Opens)
+					paragraph(t, "", openAdvice)
+				}
+			})
 		}, "daybook cutover retire mail --from redis://localhost:6379/0",
 		"daybook cutover retire mail --from redis://localhost:6379/0 --quiet 48h")
 }
