@@ -124,3 +124,23 @@ func TestCutoverRollbackTells(t *testing.T) {
 		}
 	}
 }
+
+// A rollback names the old workers that an open gate alone doesn't bring back.
+func TestCutoverRollbackNamesQuiet(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	q.put("queue:mail", "a1", time.Time{})
+	q.carry("gate")
+	ctx := t.Context()
+	for name, quiet := range map[string]string{"vm:9:quiet": "true", "vm:9:loud": "false"} {
+		q.must(q.redis.SAdd(ctx, "processes", name).Err())
+		q.must(q.redis.HSet(ctx, name, "info", fmt.Sprintf(`{"queues":["mail"],"identity":%q}`, name), "busy", 0, "quiet",
+			quiet, "beat", fmt.Sprint(time.Now().Unix())).Err())
+	}
+	out := q.ok("cutover", "rollback", "mail", "-y")
+	if !strings.Contains(out, "vm:9:quiet") || !strings.Contains(out, "Restart each") || strings.Contains(out, "vm:9:loud") {
+		t.Errorf("got\n%s", out)
+	}
+}
