@@ -205,3 +205,14 @@ func TestGoBack(t *testing.T) {
 		}
 	}
 }
+
+// What the old system's own record says is done isn't counted as without one, whatever
+// was seen of it before.
+func TestJudgedByRecord(t *testing.T) {
+	for fate, want := range map[Fate]OldState{FateFinished: OldDone, FateGone: OldOwned} {
+		i := Item{Last: OldOwned, Term: TermStill}.judged(fate, Item{}, "ended", 7)
+		if i.Last != want || i.Term != TermFinished || i.Proved != (fate == FateFinished) {
+			t.Errorf("%s: got %+v, want it last %s", fate, i, want)
+		}
+	}
+}

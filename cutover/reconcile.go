@@ -44,6 +44,9 @@ func BalanceOf(counts []daybook.ItemCount) Balance {
 			b.Seen += c.Items
 		}
 		b.Again += c.Again
+		if c.Term == daybook.TermFinished && c.Last != daybook.OldDone {
+			b.Inferred += c.Items
+		}
 		into := map[daybook.Term]*int64{daybook.TermMoved: &b.Moved, daybook.TermFinished: &b.Finished,
 			daybook.TermDead: &b.Dead, daybook.TermOpen: &b.Open, daybook.TermReturned: &b.Returned, daybook.TermKept: &b.Kept}
 		if n := into[c.Term]; n != nil {
@@ -82,11 +85,6 @@ func (e *Engine) Reconcile(ctx context.Context) (Balance, error) {
 	b.Undecided, b.Opens = o.undecided, o.named
 	b.Balanced = b.Still == 0 && len(b.Wrong) == 0 &&
 		b.Seen+b.Arrived == b.Moved+b.Finished+b.Dead+b.Open+b.Returned+b.Kept
-	for _, c := range counts {
-		if c.Term == daybook.TermFinished && c.Last != daybook.OldDone {
-			b.Inferred += c.Items
-		}
-	}
 	return b, err
 }
 

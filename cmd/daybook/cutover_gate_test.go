@@ -67,6 +67,9 @@ func TestCutoverWatchesTheGate(t *testing.T) {
 	if b.Seen != 1 || b.Arrived != 2 || b.Moved != 2 || b.Finished != 1 {
 		t.Errorf("got %+v, want l1 finished over there and the others here", b)
 	}
+	if out := q.ok("cutover", "status", "mail"); b.Inferred != 1 || !strings.Contains(out, "1 (1 of them without a record") {
+		t.Errorf("of those that finished without a record reconcile says %d, and the board\n%s", b.Inferred, out)
+	}
 	q.ok("check", "--full")
 }
 
