@@ -96,10 +96,11 @@ type Cutover struct {
 	Changes  int64           `json:"-"` // how often the record was changed: for compare-and-set
 }
 
-// PhaseStep is one change of phase.
+// PhaseStep is one change of phase, or of the plan.
 type PhaseStep struct {
 	At     Time   `json:"at"`
 	Phase  Phase  `json:"phase"`
+	What   string `json:"what,omitempty"` // PlanChanged; "" is that the phase was entered
 	Actor  string `json:"actor,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
@@ -122,7 +123,7 @@ func (c Cutover) Closed() bool { return c.Claims != BookMayClaim && c.Phase != P
 // EnteredAt is when the cutover last came into a phase, 0 for never.
 func (c Cutover) EnteredAt(p Phase) (at Time) {
 	for _, s := range c.Steps {
-		if s.Phase == p {
+		if s.Phase == p && s.What == "" {
 			at = s.At
 		}
 	}

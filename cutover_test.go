@@ -216,3 +216,11 @@ func TestJudgedByRecord(t *testing.T) {
 		}
 	}
 }
+
+// A plan that was changed in a phase isn't its beginning.
+func TestPlanChangedStep(t *testing.T) {
+	c := Cutover{Steps: []PhaseStep{{At: 3, Phase: PhaseShadow}, {At: 9, Phase: PhaseShadow, What: PlanChanged}}}
+	if at := c.EnteredAt(PhaseShadow); at != 3 {
+		t.Errorf("got %d, want 3", at)
+	}
+}

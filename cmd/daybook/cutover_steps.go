@@ -330,6 +330,10 @@ func boardRows(t *table, b cutover.Board) {
 		t.row("condition", fmt.Sprintf("%s; now %d: %s", g.Condition, g.Now, met))
 	}
 	for _, s := range b.Cutover.Steps {
-		t.row(s.At, fmt.Sprintf("%s by %s: %s", s.Phase, dash(s.Actor), dash(s.Reason)))
+		what := string(s.Phase)
+		if s.What != "" {
+			what += ", " + s.What
+		}
+		t.row(s.At, fmt.Sprintf("%s by %s: %s", what, dash(s.Actor), dash(s.Reason)))
 	}
 }

@@ -181,6 +181,7 @@ func TestCutoverRefuses(t *testing.T) {
 	says(statusRefused, "isn't proved; run cutover gate first", "move", "mail")
 	says(statusDone, "untouched", "gate", "mail")
 	says(statusRefused, "is in phase gate", "run", "mail")
+	says(statusRefused, "can be changed up to shadow", "plan", "mail", "--owners", "safe")
 	q.put("queue:mail", "a2", time.Time{})
 	q.must(q.redis.Rename(t.Context(), "daybook:cutover:sidekiq:mail:aside", "elsewhere").Err())
 	says(statusRefused, "daybook: ", "settle", "mail")
