@@ -109,8 +109,7 @@ type PhaseStep struct {
 // look first, so that a repeated command knows that it is one.
 func (c Cutover) To(p Phase, by By, now Time) (Cutover, error) {
 	if !slices.Contains(c.Phase.Rule().Next, p) {
-		return c, Fail(CodeRefused, "cutover %s is in phase %s, which doesn't lead to %s but to %v",
-			c.Name, c.Phase, p, c.Phase.Rule().Next)
+		return c, Fail(CodeRefused, "cutover %s is in phase %s, which doesn't lead to %s", c.Name, c.Phase, p)
 	}
 	c.Phase, c.Claims, c.Since = p, p.Rule().Claims, now
 	c.Steps = append(slices.Clone(c.Steps), PhaseStep{At: now, Phase: p, Actor: by.Actor, Reason: by.Reason})

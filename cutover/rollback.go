@@ -41,6 +41,8 @@ func (e *Engine) Rollback(ctx context.Context) (r Returned, err error) {
 		_, err := e.advance(ctx, daybook.PhaseReturned)
 		return r, err
 	case daybook.PhaseReturning:
+	case daybook.PhaseRetire, daybook.PhaseRetired: // every job is accounted for
+		return r, wrongPhase(c, "rollback", daybook.PhasePlan)
 	default:
 		if _, err := e.advance(ctx, daybook.PhaseReturning); err != nil {
 			return r, err

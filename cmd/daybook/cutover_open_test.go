@@ -97,6 +97,10 @@ func TestCutoverDecided(t *testing.T) {
 	if !strings.Contains(out, "about 2 a person decides") || !strings.Contains(out, ids["o2"]) {
 		t.Errorf("retire says nothing of what is open:\n%s", out)
 	}
+	s := q.want(statusRefused, "cutover", "rollback", "mail", "-y")
+	if !strings.Contains(s.err, "is in phase retired, too late for rollback; it is over\n") {
+		t.Errorf("got %+v", s)
+	}
 }
 
 // A rollback names the open jobs that it leaves here, also when it is run again.
