@@ -3,13 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/pelletier/go-toml/v2"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
@@ -61,8 +61,20 @@ func (f *oldFlags) registerPlace(cmd *cobra.Command) {
 // oldSystems are those that have a source.
 var oldSystems = []string{"asynq", "bullmq", "rq", "sidekiq"}
 
-// open connects to the old system's queue.
+// open connects to the old system's queue. Its errors name the flags.
 func (f *oldFlags) open() (cutover.Old, error) {
+	where := "--from"
+	if f.from == "" {
+		where = environmentFrom
+	}
+	old, err := f.connect()
+	if e, ok := errors.AsType[*daybook.Error](err); ok && e.Field == "old store" {
+		return nil, usage("%s: %s", where, e.Text)
+	}
+	return old, err
+}
+
+func (f *oldFlags) connect() (cutover.Old, error) {
 	if f.from == "" {
 		f.from = os.Getenv(environmentFrom)
 	}
@@ -91,46 +103,6 @@ func (f *oldFlags) open() (cutover.Old, error) {
 		return sidekiq.Open(sidekiq.Options{URL: f.from, Queue: f.queue, Prefix: f.prefix, WorkersUser: f.workersUser})
 	}
 	return nil, usage("--system wants one of %s, got %q", strings.Join(oldSystems, ", "), f.system)
-}
-
-// classKeys are what a class of the mapping file may say.
-var classKeys = []string{"kind", "args", "on-lost", "safe", "max-failures", "timeout"}
-
-// readMapping reads what classes of the old system are here.
-func readMapping(path string) (cutover.Mapping, error) {
-	m := cutover.Mapping{Classes: map[string]cutover.Rule{}}
-	if path == "" {
-		return m, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return m, usage("--map %s can't be read; give an existing TOML file", path)
-	}
-	var tables map[string]struct {
-		Kind        string `toml:"kind"`
-		Args        string `toml:"args"`
-		OnLost      string `toml:"on-lost"`
-		Safe        bool   `toml:"safe"`
-		MaxFailures int    `toml:"max-failures"`
-		Timeout     string `toml:"timeout"`
-	}
-	decoder := toml.NewDecoder(strings.NewReader(string(text)))
-	if err := decoder.DisallowUnknownFields().Decode(&tables); err != nil {
-		return m, usage("--map %s: a class has %s; %s", path, strings.Join(classKeys, ", "), err)
-	}
-	for class, t := range tables {
-		r := cutover.Rule{Kind: t.Kind, Args: cutover.Shape(t.Args), OnLost: daybook.OnLost(t.OnLost), Safe: t.Safe,
-			MaxFailures: t.MaxFailures}
-		if t.Timeout != "" {
-			timeout, err := parseDuration(t.Timeout)
-			if err != nil {
-				return m, usage("--map %s: the timeout of %q wants a time such as 5m, got %q", path, class, t.Timeout)
-			}
-			r.Timeout = cutover.Seconds(timeout)
-		}
-		m.Classes[class] = r
-	}
-	return m, m.Check()
 }
 
 // engine opens book and old store for one cutover. Without a system it is the

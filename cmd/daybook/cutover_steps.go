@@ -34,7 +34,7 @@ func (a *app) cutoverShadowCommand() *cobra.Command {
 	d := time.Minute
 	return a.cutoverStepCommand("shadow", "Watch the old system, and compare what it does with what came in",
 		func(cmd *cobra.Command) {
-			cmd.Flags().Var(durationFlag{&d}, "for",
+			cmd.Flags().Var(spanFlag{&d, 0}, "for",
 				"how long to watch (0 or more; Ctrl-C ends sooner)")
 		}, func(ctx context.Context, e *cutover.Engine) error {
 			s, err := e.Shadow(ctx, d)
@@ -58,7 +58,7 @@ func (a *app) cutoverGateCommand() *cobra.Command {
 	most := 15 * time.Minute
 	return a.cutoverStepCommand("gate", "Close the old claim path, and prove that it is closed",
 		func(cmd *cobra.Command) {
-			cmd.Flags().Var(durationFlag{&most}, "for",
+			cmd.Flags().Var(spanFlag{&most, time.Second}, "for",
 				"give up when it isn't proved by then (1s or more)")
 		}, func(ctx context.Context, e *cutover.Engine) error {
 			p, err := e.Gate(ctx, most)
@@ -136,7 +136,7 @@ func (a *app) cutoverWatchCommand() *cobra.Command {
 	var d time.Duration
 	return a.cutoverStepCommand("watch", "Recognise or move in what still comes to the old queue; watch the conditions",
 		func(cmd *cobra.Command) {
-			cmd.Flags().Var(durationFlag{&d}, "for",
+			cmd.Flags().Var(spanFlag{&d, 0}, "for",
 				"how long (0 looks once; Ctrl-C ends sooner)")
 		}, func(ctx context.Context, e *cutover.Engine) error {
 			s, err := e.Watch(ctx, d)
@@ -223,7 +223,7 @@ func (a *app) cutoverRetireCommand() *cobra.Command {
 	quiet := 24 * time.Hour
 	return a.cutoverStepCommand("retire", "End the cutover when the old queue has been empty for long enough",
 		func(cmd *cobra.Command) {
-			cmd.Flags().Var(durationFlag{&quiet}, "quiet",
+			cmd.Flags().Var(spanFlag{&quiet, 0}, "quiet",
 				"how long it must have been empty (longer than the old system's longest timeout; 0 or more)")
 		}, func(ctx context.Context, e *cutover.Engine) error {
 			left, err := e.Retire(ctx, quiet)
