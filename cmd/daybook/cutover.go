@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -28,6 +27,7 @@ type oldFlags struct {
 	workerTTL                                time.Duration
 	batch                                    int
 	reason                                   string
+	back                                     bool // it is the rollback itself
 }
 
 // environmentFrom stands for --from, so that a password needn't be in a process
@@ -110,9 +110,10 @@ func (f *oldFlags) connect() (cutover.Old, error) {
 func (a *app) engine(ctx context.Context, name string, f *oldFlags,
 	work func(context.Context, *cutover.Engine) error) error {
 	return a.onBook(ctx, func(ctx context.Context, book *daybook.Book) error {
+		var c daybook.Cutover // nothing where one is planned
 		if f.system == "" {
-			c, err := book.Cutover(ctx, name)
-			if err != nil {
+			var err error
+			if c, err = book.Cutover(ctx, name); err != nil {
 				return err
 			}
 			if err := f.asPlanned(c); err != nil {
@@ -130,9 +131,31 @@ func (a *app) engine(ctx context.Context, name string, f *oldFlags,
 		defer old.Close()
 		bar := a.cutoverBar()
 		defer bar.end()
-		return work(ctx, cutover.New(book, old, name, cutover.Options{Mapping: mapping, By: a.by(f.reason), Batch: f.batch,
-			Log: slog.Default(), Report: bar.report}))
+		err = work(ctx, cutover.New(book, old, name, cutover.Options{Mapping: mapping, By: a.by(f.reason), Batch: f.batch,
+			Log: a.log(), Report: bar.report}))
+		return f.cutShort(ctx, book, name, c.Phase, err)
 	})
+}
+
+// cutShort says why work ended that was interrupted, or overtaken by a rollback: its
+// own error says only that the database, or the old store, did not answer. was is the
+// phase when it began.
+func (f *oldFlags) cutShort(ctx context.Context, book *daybook.Book, name string, was daybook.Phase, err error) error {
+	if code := daybook.CodeOf(err); code != daybook.CodeUnavailable && code != daybook.CodeInternal {
+		return err
+	}
+	if _, ours := errors.AsType[exitError](err); ours {
+		return err
+	}
+	if ctx.Err() != nil {
+		return exitError{statusFailed, "run the command again, it goes on where it stopped"}
+	}
+	back := func(p daybook.Phase) bool { return p == daybook.PhaseReturning || p == daybook.PhaseReturned }
+	if c, lost := book.Cutover(ctx, name); lost == nil && was != "" && !back(was) && back(c.Phase) && !f.back {
+		return daybook.Fail(daybook.CodeFenced, "a rollback of cutover %s has overtaken this, which is in phase %s now: "+
+			"nothing more is done here", name, c.Phase)
+	}
+	return err
 }
 
 // asPlanned takes from the record what wasn't given.
@@ -187,7 +210,7 @@ func (b *cutoverBar) report(what string, done, total int64) {
 	}
 	if time.Since(b.told) >= toldEach {
 		b.told = time.Now()
-		slog.Info(what, "done", done, "of", max(total, 0))
+		b.a.log().Info(what, "done", done, "of", max(total, 0))
 	}
 }
 

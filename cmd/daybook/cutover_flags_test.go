@@ -1,10 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/cutover"
+	"github.com/daybookdev/daybook/store/postgres"
 )
 
 // What is wrong with a flag is said of that flag, and in one line of our words.
@@ -33,7 +41,8 @@ func TestCutoverFlags(t *testing.T) {
 		{`line 3: class "A" can't have "kid"; a class has kind, args, on-lost, safe, max-failures, timeout` + "\n",
 			append(plan, "--map", mapping("[A]\nkind = 'a'\nkid = 'b'\n"))},
 		{`line 2: safe of class "A" wants true or false` + "\n", append(plan, "--map", mapping("[A]\nsafe = 'yes'\n"))},
-		{`line 1: max-failures of class "A" wants a whole number` + "\n", append(plan, "--map", mapping("A.max-failures = 'x'"))},
+		{`line 1: max-failures of class "A" wants a whole number` + "\n",
+			append(plan, "--map", mapping("A.max-failures = 'x'"))},
 		{`line 1: "kind" stands outside of a class; `, append(plan, "--map", mapping("kind = 'a'\n"))},
 		{"line 2: ", append(plan, "--map", mapping("[A]\n=\n"))},
 	} {
@@ -46,5 +55,48 @@ func TestCutoverFlags(t *testing.T) {
 	s := c.want(statusUsage, "cutover", "inventory", "--system", "rq", "--queue", "mail")
 	if !strings.HasPrefix(s.err, "daybook: "+environmentFrom+": wants a Redis URL") {
 		t.Errorf("got %+v", s)
+	}
+}
+
+// Work that was interrupted, or overtaken by a rollback, says so, and doesn't blame the
+// database, which it could no longer ask.
+func TestCutoverCutShort(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	q.put("queue:mail", "a1", time.Time{})
+	q.carry("gate")
+	lost := daybook.Unavailable("moving jobs in", context.Canceled)
+	a := &app{stderr: io.Discard, now: q.clock, flags: globals{db: q.db, schema: postgres.SchemaDefault}}
+	cut := func(ctx context.Context, f oldFlags, work func(context.Context, *cutover.Engine) error) error {
+		f.from, f.batch = q.url, cutover.BatchDefault
+		a.terminal = func(any) bool { return false }
+		return a.engine(ctx, "mail", &f, work)
+	}
+	away := func(context.Context, *cutover.Engine) error { return lost }
+	if err := cut(t.Context(), oldFlags{}, away); !errors.Is(err, lost) {
+		t.Errorf("got %v of a database that did not answer", err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	err := cut(ctx, oldFlags{}, func(context.Context, *cutover.Engine) error {
+		interrupt()
+		return lost
+	})
+	if statusOf(err) != statusFailed || !strings.Contains(err.Error(), "it goes on where it stopped") {
+		t.Errorf("got %v of an interruption", err)
+	}
+	overtaken := func(context.Context, *cutover.Engine) error {
+		return errors.Join(lost, q.atBook(func(ctx context.Context, book *daybook.Book) error {
+			_, err := book.AdvanceCutover(ctx, "mail", daybook.PhaseReturning, daybook.By{})
+			return err
+		}))
+	}
+	if err := cut(t.Context(), oldFlags{}, overtaken); statusOf(err) != statusRefused ||
+		!strings.Contains(err.Error(), "a rollback of cutover mail has overtaken this") {
+		t.Errorf("got %v of a rollback by another process", err)
+	}
+	if err := cut(t.Context(), oldFlags{}, overtaken); statusOf(err) != statusUnavailable {
+		t.Errorf("got %v where the rollback had begun before", err)
 	}
 }

@@ -87,7 +87,8 @@ func TestCutoverDecided(t *testing.T) {
 		t.Errorf("got %+v, want the open ones first", b)
 	}
 	status := q.ok("cutover", "status", "mail")
-	for _, want := range []string{"4 (2 are decided; about 2 a person decides)", "decided  ", "→ job " + ids["o1"] + ", succeeded",
+	for _, want := range []string{"4 (2 are decided; about 2 a person decides)", "decided  ",
+		"→ job " + ids["o1"] + ", succeeded",
 		"→ job " + ids["a2*"] + ", waiting, held by cutover:mail:asked"} {
 		if !strings.Contains(status, want) {
 			t.Errorf("no %q in\n%s", want, status)
@@ -144,7 +145,8 @@ func TestCutoverRollbackNamesQuiet(t *testing.T) {
 			quiet, "beat", fmt.Sprint(time.Now().Unix())).Err())
 	}
 	out := q.ok("cutover", "rollback", "mail", "-y")
-	if !strings.Contains(out, "vm:9:quiet") || !strings.Contains(out, "Restart each") || strings.Contains(out, "vm:9:loud") {
+	if !strings.Contains(out, "vm:9:quiet") || !strings.Contains(out, "Restart each") ||
+		strings.Contains(out, "vm:9:loud") {
 		t.Errorf("got\n%s", out)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // cutoverStepCommand is one that carries a cutover on.
 func (a *app) cutoverStepCommand(verb, short string, more func(*cobra.Command),
 	work func(context.Context, *cutover.Engine) error, examples ...string) *cobra.Command {
-	var f oldFlags
+	f := oldFlags{back: verb == "rollback"}
 	if len(examples) == 0 {
 		examples = []string{"daybook cutover " + verb + " mail --from redis://localhost:6379/0",
 			"daybook cutover " + verb + " mail --from redis://localhost:6379/0 -o json"}
