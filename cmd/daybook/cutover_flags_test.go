@@ -100,3 +100,18 @@ func TestCutoverCutShort(t *testing.T) {
 		t.Errorf("got %v where the rollback had begun before", err)
 	}
 }
+
+// A key of the old system that has something else is named.
+func TestCutoverNamesKeys(t *testing.T) {
+	q := newOldQueue(t)
+	if q == nil {
+		return
+	}
+	ctx := t.Context()
+	q.must(q.redis.Set(ctx, "rq:job:str1", "x", 0).Err())
+	q.must(q.redis.LPush(ctx, "rq:queue:mail", "str1").Err())
+	s := q.want(statusRefused, "cutover", "inventory", "--system", "rq", "--queue", "mail")
+	if !strings.Contains(s.err, `under the key "rq:job:str1" that is wanted for `) {
+		t.Errorf("got %+v", s)
+	}
+}

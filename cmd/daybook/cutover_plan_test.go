@@ -233,7 +233,8 @@ type arriving struct {
 	produce func()
 }
 
-func (a *arriving) Scan(ctx context.Context, asOf daybook.Time, visit func(daybook.OldJob) error) (cutover.Scan, error) {
+func (a *arriving) Scan(ctx context.Context, asOf daybook.Time, visit func(daybook.OldJob) error) (
+	cutover.Scan, error) {
 	if fn := a.produce; fn != nil {
 		a.produce = nil
 		fn()
