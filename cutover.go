@@ -96,10 +96,11 @@ type Cutover struct {
 	Changes  int64           `json:"-"` // how often the record was changed: for compare-and-set
 }
 
-// PhaseStep is one change of phase.
+// PhaseStep is one change of phase, or of the plan.
 type PhaseStep struct {
 	At     Time   `json:"at"`
 	Phase  Phase  `json:"phase"`
+	What   string `json:"what,omitempty"` // PlanChanged; "" is that the phase was entered
 	Actor  string `json:"actor,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
@@ -108,8 +109,7 @@ type PhaseStep struct {
 // look first, so that a repeated command knows that it is one.
 func (c Cutover) To(p Phase, by By, now Time) (Cutover, error) {
 	if !slices.Contains(c.Phase.Rule().Next, p) {
-		return c, Fail(CodeRefused, "cutover %s is in phase %s, which doesn't lead to %s but to %v",
-			c.Name, c.Phase, p, c.Phase.Rule().Next)
+		return c, Fail(CodeRefused, "cutover %s is in phase %s, which doesn't lead to %s", c.Name, c.Phase, p)
 	}
 	c.Phase, c.Claims, c.Since = p, p.Rule().Claims, now
 	c.Steps = append(slices.Clone(c.Steps), PhaseStep{At: now, Phase: p, Actor: by.Actor, Reason: by.Reason})
@@ -122,7 +122,7 @@ func (c Cutover) Closed() bool { return c.Claims != BookMayClaim && c.Phase != P
 // EnteredAt is when the cutover last came into a phase, 0 for never.
 func (c Cutover) EnteredAt(p Phase) (at Time) {
 	for _, s := range c.Steps {
-		if s.Phase == p {
+		if s.Phase == p && s.What == "" {
 			at = s.At
 		}
 	}

@@ -525,6 +525,9 @@ func (i Item) judged(f Fate, by Item, note string, now Time) Item {
 	switch f {
 	case FateFinished, FateGone:
 		i.Term, i.Proved, i.Note, i.Old = TermFinished, f == FateFinished, note, nil
+		if i.Proved {
+			i.Last = OldDone // its record was found, in the judge's own look
+		}
 	case FateWait:
 		if i.MissedAt == 0 {
 			i.MissedAt = by.MissedAt

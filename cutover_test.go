@@ -241,3 +241,22 @@ func TestArriveWithoutID(t *testing.T) {
 		t.Errorf("one that was thought to have ended: take %v, %+v", take, i)
 	}
 }
+
+// What the old system's own record says is done isn't counted as without one, whatever
+// was seen of it before.
+func TestJudgedByRecord(t *testing.T) {
+	for fate, want := range map[Fate]OldState{FateFinished: OldDone, FateGone: OldOwned} {
+		i := Item{Last: OldOwned, Term: TermStill}.judged(fate, Item{}, "ended", 7)
+		if i.Last != want || i.Term != TermFinished || i.Proved != (fate == FateFinished) {
+			t.Errorf("%s: got %+v, want it last %s", fate, i, want)
+		}
+	}
+}
+
+// A plan that was changed in a phase isn't its beginning.
+func TestPlanChangedStep(t *testing.T) {
+	c := Cutover{Steps: []PhaseStep{{At: 3, Phase: PhaseShadow}, {At: 9, Phase: PhaseShadow, What: PlanChanged}}}
+	if at := c.EnteredAt(PhaseShadow); at != 3 {
+		t.Errorf("got %d, want 3", at)
+	}
+}

@@ -28,9 +28,10 @@ type cutoverPage struct {
 	States  []stateCount
 	Terms   []termCount
 	Gauges  []gauge
-	Opens   []daybook.Item // the first of them
-	Others  int64          // open ones that aren't named
-	Term    daybook.Term   // of the list below; "" is all
+	Opens   []cutover.OpenJob // the first that nobody has decided
+	Closed  []cutover.OpenJob // the first that somebody has
+	Others  int64             // open ones that aren't named
+	Term    daybook.Term      // of the list below; "" is all
 	Items   []daybook.Item
 	Cursor  string
 	Later   bool
@@ -78,8 +79,8 @@ type gauge struct {
 	Unknown  bool  // only the old store knows, and the console doesn't ask it
 }
 
-// cutoversShown, opensShown and itemsShown bound the lists.
-const cutoversShown, opensShown, itemsShown = 200, 20, 50
+// cutoversShown and itemsShown bound the lists.
+const cutoversShown, itemsShown = 200, 50
 
 // cutoverList lists them, the newest first, with everybody who looks now.
 func (c *Console) cutoverList(ctx context.Context) ([]daybook.Cutover, error) {
@@ -113,7 +114,6 @@ func (c *Console) loadCutovers(a *ask) (any, error) {
 type board struct {
 	cutover.Board
 	Counts []daybook.ItemCount
-	Opens  daybook.Page[daybook.Item]
 }
 
 func (c *Console) board(ctx context.Context, name string) (board, error) {
@@ -125,10 +125,7 @@ func (c *Console) board(ctx context.Context, name string) (board, error) {
 		if b.Board, err = cutover.BoardOf(ctx, c.book, record, nil); err != nil {
 			return b, err
 		}
-		if b.Counts, err = c.book.ItemCounts(ctx, name); err != nil {
-			return b, err
-		}
-		b.Opens, err = c.book.Items(ctx, daybook.ItemFilter{Cutover: name, Term: daybook.TermOpen, Limit: opensShown})
+		b.Counts, err = c.book.ItemCounts(ctx, name)
 		return b, err
 	})
 }
@@ -151,8 +148,15 @@ func (c *Console) loadCutover(a *ask) (any, error) {
 		return nil, err
 	}
 	p := cutoverPage{Board: b.Board, Now: clock.At, Phases: phasesOf(b.Cutover), Claims: claimantsOf(b.Cutover),
-		States: statesOf(b), Gauges: gaugesOf(b.Gauges), Opens: b.Opens.Items, Term: term}
-	p.Others = b.Balance.Open - int64(len(p.Opens))
+		States: statesOf(b), Gauges: gaugesOf(b.Gauges), Term: term}
+	for _, o := range b.Balance.Opens {
+		if o.Decided {
+			p.Closed = append(p.Closed, o)
+		} else {
+			p.Opens = append(p.Opens, o)
+		}
+	}
+	p.Others = b.Balance.Open - int64(len(b.Balance.Opens))
 	for _, q := range b.Questions {
 		p.Missing += btoi(q.Answer == "")
 	}

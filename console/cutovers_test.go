@@ -26,6 +26,16 @@ func TestCutovers(t *testing.T) {
 		`Open because of it">2</td>`, `Open because of it">1</td>`, "Found open 2 times", "jid-7</bdi></li>")
 	job := between(t, html, `<ul class="opens"><li><a href="`, `"`)
 	s.want(200, job, "HardWorker", "set aside")
+	id, err := daybook.ParseID(strings.TrimPrefix(job, "/job/"))
+	s.ok(err)
+	_, err = s.book.Settle(t.Context(), id, "handler", daybook.Verdict{Happened: true}, ada)
+	s.ok(err)
+	s.console.forget()
+	html = s.want(200, "/cutover/legacy", `To decide <span class="badge">3</span>`, ">Decided</h3>", "open is 4, above 1")
+	if decided := between(t, html, ">Decided</h3>", "</ul>"); !strings.Contains(decided, job) ||
+		!strings.Contains(decided, "<small>succeeded</small>") {
+		t.Errorf("what was decided isn't there: %s", decided)
+	}
 	held := between(t, s.want(200, "/jobs?queue=legacy&state=waiting"), `href="/job/`, `"`)
 	s.want(200, "/job/"+held, `href="/cutover/legacy">cutover legacy`)
 	s.want(200, "/cutover/legacy?term=open", "jid-20", "again, 1")

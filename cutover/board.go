@@ -20,7 +20,7 @@ type Board struct {
 	Left      map[string]int64 `json:"left,omitempty"` // in the old store now; nil when it wasn't asked
 	Gauges    []Gauge          `json:"gauges"`
 	Deaths    []Toll           `json:"deaths,omitempty"`
-	MoreOpen  bool             `json:"more_open,omitempty"` // more are open than were counted by death
+	MoreOpen  bool             `json:"more_open,omitempty"` // more are open than were read
 }
 
 // Toll is a worker of the old system that died without a farewell, and how many of
@@ -70,7 +70,7 @@ func BoardOf(ctx context.Context, book *daybook.Book, c daybook.Cutover, left ma
 			values["asked"] += n.Items
 		}
 	}
-	if err := b.countDeaths(ctx, book); err != nil {
+	if err := b.readOpen(ctx, book); err != nil {
 		return b, err
 	}
 	if err := measureQueue(ctx, book, c, b.Balance, values); err != nil {
@@ -80,36 +80,21 @@ func BoardOf(ctx context.Context, book *daybook.Book, c daybook.Cutover, left ma
 	return b, nil
 }
 
-// tolledMost bounds how many open jobs are read for a board.
-const tolledMost = 10 * daybook.ListMax
-
-// countDeaths tells whose death has how many jobs open. One that died twice has
-// them at its last death.
-func (b *Board) countDeaths(ctx context.Context, book *daybook.Book) error {
-	if len(b.Notes.Deaths) == 0 {
-		return nil
-	}
-	open := map[string]int64{}
-	f := daybook.ItemFilter{Cutover: b.Cutover.Name, Term: daybook.TermOpen, Limit: daybook.ListMax}
-	for read := 0; ; {
-		page, err := book.Items(ctx, f)
-		if err != nil {
+// readOpen tells what is open, and whose death has how many jobs so. One that died
+// twice has them at its last death.
+func (b *Board) readOpen(ctx context.Context, book *daybook.Book) error {
+	o := opens{died: map[string]int64{}}
+	if b.Balance.Open > 0 {
+		var err error
+		if o, err = opensOf(ctx, book, b.Cutover, namedOpen, tolledMost); err != nil {
 			return err
 		}
-		for _, i := range page.Items {
-			open[i.Died]++
-		}
-		read += len(page.Items)
-		if f.Cursor = page.Cursor; f.Cursor == "" {
-			break
-		}
-		if b.MoreOpen = read >= tolledMost; b.MoreOpen {
-			break
-		}
 	}
+	b.MoreOpen = o.more
+	b.Balance.Undecided, b.Balance.Opens = o.undecided, o.named
 	for _, d := range slices.Backward(b.Notes.Deaths) {
-		b.Deaths = append(b.Deaths, Toll{Worker: d.Worker, Seen: d.Seen, Found: d.Found, Open: open[d.Worker]})
-		delete(open, d.Worker)
+		b.Deaths = append(b.Deaths, Toll{Worker: d.Worker, Seen: d.Seen, Found: d.Found, Open: o.died[d.Worker]})
+		delete(o.died, d.Worker)
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func (e *Engine) in(ctx context.Context, doing string, phases ...daybook.Phase) 
 			return c, nil
 		}
 	}
-	return c, daybook.Fail(daybook.CodeRefused, "cutover %s is in phase %s; %s wants %v", c.Name, c.Phase, doing, phases)
+	return c, wrongPhase(c, doing, phases...)
 }
 
 // taking is in, for what changes the old store: who stood still since a look at the

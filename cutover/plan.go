@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -87,7 +88,7 @@ func (e *Engine) MakePlan(ctx context.Context, queue string, p Plan) (daybook.Cu
 	if err := e.o.Mapping.Check(); err != nil {
 		return daybook.Cutover{}, err
 	}
-	if err := p.check(); err != nil {
+	if err := errors.Join(p.check(), daybook.CheckBy(e.o.By)); err != nil {
 		return daybook.Cutover{}, err
 	}
 	place, err := e.old.Check(ctx)
@@ -110,14 +111,10 @@ func (e *Engine) MakePlan(ctx context.Context, queue string, p Plan) (daybook.Cu
 	if err != nil {
 		return c, err
 	}
-	if c.Phase != daybook.PhasePlan && c.Phase != daybook.PhaseShadow {
-		return c, daybook.Fail(daybook.CodeRefused, "cutover %s is in phase %s; its plan can be changed up to shadow",
-			c.Name, c.Phase)
-	}
 	if c.Queue != queue {
 		return c, daybook.Fail(daybook.CodeRefused, "cutover %s moves into queue %s, not %s", c.Name, c.Queue, queue)
 	}
-	return e.book.NoteCutover(ctx, e.name, func(c *daybook.Cutover) error { c.Plan = doc; return nil })
+	return e.book.ReplanCutover(ctx, e.name, doc, e.o.By)
 }
 
 func (p Plan) check() error {

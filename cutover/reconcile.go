@@ -16,14 +16,16 @@ type Balance struct {
 	Finished int64       `json:"finished"` // in the old system
 	Inferred int64       `json:"inferred"` // of those: no record of it, only gone from a living owner
 	Dead     int64       `json:"dead"`     // carried over
-	Open     int64       `json:"open"`     // a person decides
+	Open     int64       `json:"open"`     // a person decides, or did
 	Returned int64       `json:"returned"`
 	Kept     int64       `json:"kept"`  // the book's, when a rollback came
 	Again    int64       `json:"again"` // duplicates that were recognised and refused, of jobs counted above
 	Still    int64       `json:"still"` // with the old system
 	Balanced bool        `json:"balanced"`
 	Wrong    []Misplaced `json:"wrong,omitempty"`
-	Opens    []string    `json:"open_ids,omitempty"` // the first of them
+	// Of the open ones: how many nobody has decided yet, and the first of all.
+	Undecided int64     `json:"undecided"`
+	Opens     []OpenJob `json:"open_jobs,omitempty"`
 }
 
 // Misplaced is one job that isn't where it should be.
@@ -42,6 +44,9 @@ func BalanceOf(counts []daybook.ItemCount) Balance {
 			b.Seen += c.Items
 		}
 		b.Again += c.Again
+		if c.Term == daybook.TermFinished && c.Last != daybook.OldDone {
+			b.Inferred += c.Items
+		}
 		into := map[daybook.Term]*int64{daybook.TermMoved: &b.Moved, daybook.TermFinished: &b.Finished,
 			daybook.TermDead: &b.Dead, daybook.TermOpen: &b.Open, daybook.TermReturned: &b.Returned, daybook.TermKept: &b.Kept}
 		if n := into[c.Term]; n != nil {
@@ -76,14 +81,10 @@ func (e *Engine) Reconcile(ctx context.Context) (Balance, error) {
 	}
 	b := BalanceOf(counts)
 	b.Wrong = append(wrong, e.stillThere(ctx)...)
-	b.Opens, err = e.openIDs(ctx)
+	o, err := opensOf(ctx, e.book, c, namedMost, 0)
+	b.Undecided, b.Opens = o.undecided, o.named
 	b.Balanced = b.Still == 0 && len(b.Wrong) == 0 &&
 		b.Seen+b.Arrived == b.Moved+b.Finished+b.Dead+b.Open+b.Returned+b.Kept
-	for _, c := range counts {
-		if c.Term == daybook.TermFinished && c.Last != daybook.OldDone {
-			b.Inferred += c.Items
-		}
-	}
 	return b, err
 }
 
@@ -160,16 +161,4 @@ func (e *Engine) stillThere(ctx context.Context) (wrong []Misplaced) {
 		}
 	}
 	return wrong
-}
-
-func (e *Engine) openIDs(ctx context.Context) (ids []string, err error) {
-	page, err := e.book.Items(ctx, daybook.ItemFilter{Cutover: e.name, Term: daybook.TermOpen, Limit: namedMost})
-	for _, i := range page.Items {
-		said := i.ID + " → job " + i.Job.String()
-		if i.Note != "" {
-			said += ": " + i.Note
-		}
-		ids = append(ids, said)
-	}
-	return ids, err
 }

@@ -16,24 +16,33 @@ type Returned struct {
 	Returned int64    `json:"returned"` // the old system's again
 	Kept     int64    `json:"kept"`     // ran here, or were decided here: the book's
 	KeptIDs  []string `json:"kept_ids,omitempty"`
+	// What stays open in the book, since nobody can tell whether the old system did it
+	// or which of two jobs it is: how many, how many of those nobody has decided, and
+	// the first of them.
+	Open      int64     `json:"open"`
+	Undecided int64     `json:"undecided"`
+	Opens     []OpenJob `json:"open_jobs,omitempty"`
+	// Quiet are old workers that are quiet though their gate is open again.
+	Quiet []string `json:"quiet,omitempty"`
 }
 
 // Rollback gives every job that moved in and never ran here back to the old
 // system, to where it was taken from and in its order, and opens the old gate
 // last. It goes on where an earlier call stopped.
-func (e *Engine) Rollback(ctx context.Context) (Returned, error) {
+func (e *Engine) Rollback(ctx context.Context) (r Returned, err error) {
 	c, err := e.Load(ctx)
 	if err != nil {
-		return Returned{}, err
+		return r, err
 	}
-	var r Returned
 	switch c.Phase {
 	case daybook.PhaseReturned:
-		return r, nil
+		return r, e.staysOpen(ctx, c, &r)
 	case daybook.PhasePlan, daybook.PhaseShadow:
 		_, err := e.advance(ctx, daybook.PhaseReturned)
 		return r, err
 	case daybook.PhaseReturning:
+	case daybook.PhaseRetire, daybook.PhaseRetired: // every job is accounted for
+		return r, wrongPhase(c, "rollback", daybook.PhasePlan)
 	default:
 		if _, err := e.advance(ctx, daybook.PhaseReturning); err != nil {
 			return r, err
@@ -55,8 +64,31 @@ func (e *Engine) Rollback(ctx context.Context) (Returned, error) {
 		return r, err
 	}
 	e.step(GapReopened)
-	_, err = e.advance(ctx, daybook.PhaseReturned)
-	return r, err
+	if c, err = e.advance(ctx, daybook.PhaseReturned); err != nil {
+		return r, err
+	}
+	if err := e.staysOpen(ctx, c, &r); err != nil {
+		return r, err
+	}
+	return r, e.stayQuiet(ctx, &r)
+}
+
+// staysOpen tells what a rollback leaves in the book without anybody knowing.
+func (e *Engine) staysOpen(ctx context.Context, c daybook.Cutover, r *Returned) error {
+	o, err := opensOf(ctx, e.book, c, namedMost, 0)
+	r.Open, r.Undecided, r.Opens = o.all, o.undecided, o.named
+	return err
+}
+
+// stayQuiet tells which old workers an open gate alone doesn't bring back.
+func (e *Engine) stayQuiet(ctx context.Context, r *Returned) error {
+	g, err := e.old.GateState(ctx)
+	for _, w := range g.Claimants {
+		if w.Quiet && len(r.Quiet) < namedMost {
+			r.Quiet = append(r.Quiet, w.Name)
+		}
+	}
+	return err
 }
 
 func (e *Engine) returnAll(ctx context.Context, r *Returned) error {

@@ -3,13 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"log/slog"
+	"errors"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/pelletier/go-toml/v2"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
@@ -28,6 +27,7 @@ type oldFlags struct {
 	workerTTL                                time.Duration
 	batch                                    int
 	reason                                   string
+	back                                     bool // it is the rollback itself
 }
 
 // environmentFrom stands for --from, so that a password needn't be in a process
@@ -61,8 +61,20 @@ func (f *oldFlags) registerPlace(cmd *cobra.Command) {
 // oldSystems are those that have a source.
 var oldSystems = []string{"asynq", "bullmq", "rq", "sidekiq"}
 
-// open connects to the old system's queue.
+// open connects to the old system's queue. Its errors name the flags.
 func (f *oldFlags) open() (cutover.Old, error) {
+	where := "--from"
+	if f.from == "" {
+		where = environmentFrom
+	}
+	old, err := f.connect()
+	if e, ok := errors.AsType[*daybook.Error](err); ok && e.Field == "old store" {
+		return nil, usage("%s: %s", where, e.Text)
+	}
+	return old, err
+}
+
+func (f *oldFlags) connect() (cutover.Old, error) {
 	if f.from == "" {
 		f.from = os.Getenv(environmentFrom)
 	}
@@ -93,54 +105,15 @@ func (f *oldFlags) open() (cutover.Old, error) {
 	return nil, usage("--system wants one of %s, got %q", strings.Join(oldSystems, ", "), f.system)
 }
 
-// classKeys are what a class of the mapping file may say.
-var classKeys = []string{"kind", "args", "on-lost", "safe", "max-failures", "timeout"}
-
-// readMapping reads what classes of the old system are here.
-func readMapping(path string) (cutover.Mapping, error) {
-	m := cutover.Mapping{Classes: map[string]cutover.Rule{}}
-	if path == "" {
-		return m, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return m, usage("--map %s can't be read; give an existing TOML file", path)
-	}
-	var tables map[string]struct {
-		Kind        string `toml:"kind"`
-		Args        string `toml:"args"`
-		OnLost      string `toml:"on-lost"`
-		Safe        bool   `toml:"safe"`
-		MaxFailures int    `toml:"max-failures"`
-		Timeout     string `toml:"timeout"`
-	}
-	decoder := toml.NewDecoder(strings.NewReader(string(text)))
-	if err := decoder.DisallowUnknownFields().Decode(&tables); err != nil {
-		return m, usage("--map %s: a class has %s; %s", path, strings.Join(classKeys, ", "), err)
-	}
-	for class, t := range tables {
-		r := cutover.Rule{Kind: t.Kind, Args: cutover.Shape(t.Args), OnLost: daybook.OnLost(t.OnLost), Safe: t.Safe,
-			MaxFailures: t.MaxFailures}
-		if t.Timeout != "" {
-			timeout, err := parseDuration(t.Timeout)
-			if err != nil {
-				return m, usage("--map %s: the timeout of %q wants a time such as 5m, got %q", path, class, t.Timeout)
-			}
-			r.Timeout = cutover.Seconds(timeout)
-		}
-		m.Classes[class] = r
-	}
-	return m, m.Check()
-}
-
 // engine opens book and old store for one cutover. Without a system it is the
 // one that the record names.
 func (a *app) engine(ctx context.Context, name string, f *oldFlags,
 	work func(context.Context, *cutover.Engine) error) error {
 	return a.onBook(ctx, func(ctx context.Context, book *daybook.Book) error {
+		var c daybook.Cutover // nothing where one is planned
 		if f.system == "" {
-			c, err := book.Cutover(ctx, name)
-			if err != nil {
+			var err error
+			if c, err = book.Cutover(ctx, name); err != nil {
 				return err
 			}
 			if err := f.asPlanned(c); err != nil {
@@ -158,9 +131,31 @@ func (a *app) engine(ctx context.Context, name string, f *oldFlags,
 		defer old.Close()
 		bar := a.cutoverBar()
 		defer bar.end()
-		return work(ctx, cutover.New(book, old, name, cutover.Options{Mapping: mapping, By: a.by(f.reason), Batch: f.batch,
-			Log: slog.Default(), Report: bar.report}))
+		err = work(ctx, cutover.New(book, old, name, cutover.Options{Mapping: mapping, By: a.by(f.reason), Batch: f.batch,
+			Log: a.log(), Report: bar.report}))
+		return f.cutShort(ctx, book, name, c.Phase, err)
 	})
+}
+
+// cutShort says why work ended that was interrupted, or overtaken by a rollback: its
+// own error says only that the database, or the old store, did not answer. was is the
+// phase when it began.
+func (f *oldFlags) cutShort(ctx context.Context, book *daybook.Book, name string, was daybook.Phase, err error) error {
+	if code := daybook.CodeOf(err); code != daybook.CodeUnavailable && code != daybook.CodeInternal {
+		return err
+	}
+	if _, ours := errors.AsType[exitError](err); ours {
+		return err
+	}
+	if ctx.Err() != nil {
+		return exitError{statusFailed, "run the command again, it goes on where it stopped"}
+	}
+	back := func(p daybook.Phase) bool { return p == daybook.PhaseReturning || p == daybook.PhaseReturned }
+	if c, lost := book.Cutover(ctx, name); lost == nil && was != "" && !back(was) && back(c.Phase) && !f.back {
+		return daybook.Fail(daybook.CodeFenced, "a rollback of cutover %s has overtaken this, which is in phase %s now: "+
+			"nothing more is done here", name, c.Phase)
+	}
+	return err
 }
 
 // asPlanned takes from the record what wasn't given.
@@ -215,7 +210,7 @@ func (b *cutoverBar) report(what string, done, total int64) {
 	}
 	if time.Since(b.told) >= toldEach {
 		b.told = time.Now()
-		slog.Info(what, "done", done, "of", max(total, 0))
+		b.a.log().Info(what, "done", done, "of", max(total, 0))
 	}
 }
 

@@ -48,7 +48,13 @@ func TestCutoverWatchesTheGate(t *testing.T) {
 	old := q.runs("--no-rollback")
 	q.ok("cutover", "watch", "mail")
 	q.leak(old)
-	said := q.want(statusRefused, "cutover", "watch", "mail", "-o", "json")
+	said := q.want(statusRefused, "cutover", "watch", "mail", "-o", "json", "--log-format", "json")
+	warning, _, _ := strings.Cut(said.err, "\n")
+	var line struct{ Level, Msg string }
+	if err := json.Unmarshal([]byte(warning), &line); err != nil || line.Level != "WARN" ||
+		!strings.Contains(line.Msg, "the old gate was open") {
+		t.Errorf("the warning isn't in the log's format: %s", said.err)
+	}
 	var swept cutover.Swept
 	if err := json.Unmarshal([]byte(said.out), &swept); err != nil || swept.Leaked != 1 || swept.Opened != 1 {
 		t.Errorf("got %+v, %v; want one job that leaked by one open gate: %s", swept, err, said.err)
@@ -66,6 +72,9 @@ func TestCutoverWatchesTheGate(t *testing.T) {
 	q.json(statusDone, &b, "cutover", "reconcile", "mail")
 	if b.Seen != 1 || b.Arrived != 2 || b.Moved != 2 || b.Finished != 1 {
 		t.Errorf("got %+v, want l1 finished over there and the others here", b)
+	}
+	if out := q.ok("cutover", "status", "mail"); b.Inferred != 1 || !strings.Contains(out, "1 (1 of them without") {
+		t.Errorf("of those that finished without a record reconcile says %d, and the board\n%s", b.Inferred, out)
 	}
 	q.ok("check", "--full")
 }

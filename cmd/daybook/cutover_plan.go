@@ -48,7 +48,7 @@ func (a *app) cutoverPlanCommand() *cobra.Command {
 	fs.StringVar(&p.Owners, "owners", "",
 		"what becomes of jobs whose old worker dies: ask (a person, but for safe classes) or safe (all run again) "+
 			"(default not answered)")
-	fs.Var(durationFlag{&patience}, "owners-wait",
+	fs.Var(spanFlag{&patience, 0}, "owners-wait",
 		"how long jobs in old workers' hands are waited for (0 or more)")
 	fs.StringArrayVar(&asks, "rollback-if", nil,
 		"tell when this holds, such as 'set_aside>20'; can be given again (default none)")
@@ -64,6 +64,9 @@ func (a *app) cutoverPlanCommand() *cobra.Command {
 			p.How = f.how()
 			to, err := planned(ctx, e, cmd, cmp.Or(to, f.queue), &p)
 			if err != nil {
+				return err
+			}
+			if err := daybook.CheckName("to", to); err != nil {
 				return err
 			}
 			if _, err := e.MakePlan(ctx, to, p); err != nil {

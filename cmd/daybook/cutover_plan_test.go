@@ -209,6 +209,16 @@ func TestCutoverPlanKeeps(t *testing.T) {
 		b.Plan.How.Prefix != "app:" || b.Plan.Owners != cutover.OwnersAsk {
 		t.Errorf("got %+v", b.Plan)
 	}
+	q.want(statusUsage, "cutover", "plan", "mail", "--owners", "safe", "--reason", "ctl\x1b[31m")
+	steps := len(b.Cutover.Steps)
+	b = plan("--owners-wait", "80s", "--reason", "no longer", "--actor", "grace")
+	if n := len(b.Cutover.Steps); n != 4 || b.Plan.Owners != cutover.OwnersAsk || b.Cutover.Steps[n-1].Actor != "grace" ||
+		b.Cutover.Steps[n-1].Reason != "no longer" || b.Cutover.Steps[n-1].What != daybook.PlanChanged || steps != 2 {
+		t.Errorf("got %+v, want each change of the plan as a step, by whom and why", b)
+	}
+	if b = plan("--reason", "nothing new"); len(b.Cutover.Steps) != 4 {
+		t.Errorf("got %+v, want no step where nothing changes", b.Cutover.Steps)
+	}
 	q.ok("cutover", "shadow", "mail", "--for", "0s")
 	if s := q.want(statusNotFound, "cutover", "gate", "mail", "--for", "1s"); !strings.Contains(s.err, `"w"`) {
 		t.Errorf("the gate goes by another user than the planned one: %+v", s)

@@ -14,7 +14,7 @@ import (
 // cutoverStepCommand is one that carries a cutover on.
 func (a *app) cutoverStepCommand(verb, short string, more func(*cobra.Command),
 	work func(context.Context, *cutover.Engine) error, examples ...string) *cobra.Command {
-	var f oldFlags
+	f := oldFlags{back: verb == "rollback"}
 	if len(examples) == 0 {
 		examples = []string{"daybook cutover " + verb + " mail --from redis://localhost:6379/0",
 			"daybook cutover " + verb + " mail --from redis://localhost:6379/0 -o json"}
@@ -34,7 +34,7 @@ func (a *app) cutoverShadowCommand() *cobra.Command {
 	d := time.Minute
 	return a.cutoverStepCommand("shadow", "Watch the old system, and compare what it does with what came in",
 		func(cmd *cobra.Command) {
-			cmd.Flags().Var(durationFlag{&d}, "for",
+			cmd.Flags().Var(spanFlag{&d, 0}, "for",
 				"how long to watch (0 or more; Ctrl-C ends sooner)")
 		}, func(ctx context.Context, e *cutover.Engine) error {
 			s, err := e.Shadow(ctx, d)
@@ -58,7 +58,7 @@ func (a *app) cutoverGateCommand() *cobra.Command {
 	most := 15 * time.Minute
 	return a.cutoverStepCommand("gate", "Close the old claim path, and prove that it is closed",
 		func(cmd *cobra.Command) {
-			cmd.Flags().Var(durationFlag{&most}, "for",
+			cmd.Flags().Var(spanFlag{&most, time.Second}, "for",
 				"give up when it isn't proved by then (1s or more)")
 		}, func(ctx context.Context, e *cutover.Engine) error {
 			p, err := e.Gate(ctx, most)
@@ -136,7 +136,7 @@ func (a *app) cutoverWatchCommand() *cobra.Command {
 	var d time.Duration
 	return a.cutoverStepCommand("watch", "Recognise or move in what still comes to the old queue; watch the conditions",
 		func(cmd *cobra.Command) {
-			cmd.Flags().Var(durationFlag{&d}, "for",
+			cmd.Flags().Var(spanFlag{&d, 0}, "for",
 				"how long (0 looks once; Ctrl-C ends sooner)")
 		}, func(ctx context.Context, e *cutover.Engine) error {
 			s, err := e.Watch(ctx, d)
@@ -174,16 +174,14 @@ func balanceRows(t *table, b cutover.Balance) {
 	t.row("= moved in", b.Moved)
 	t.row("+ finished in the old system", fmt.Sprintf("%d (%d of them without a record there)", b.Finished, b.Inferred))
 	t.row("+ dead, carried over", b.Dead)
-	t.row("+ open, a person decides", b.Open)
+	t.row("+ open", openSaid(b.Open, b.Undecided))
 	if b.Returned+b.Kept > 0 {
 		t.row("+ given back", b.Returned)
 		t.row("+ kept here when the rest went back", b.Kept)
 	}
 	t.row("+ still there", b.Still)
 	t.row("duplicates recognised and refused", b.Again)
-	for _, id := range b.Opens {
-		t.row("open", id)
-	}
+	openRows(t, b.Opens)
 	for _, f := range b.Wrong {
 		t.row("WRONG", f.ID+" "+f.What)
 	}
@@ -215,6 +213,7 @@ func (a *app) cutoverRollbackCommand() *cobra.Command {
 				for _, id := range r.KeptIDs {
 					t.row("", id)
 				}
+				staysRows(t, r)
 			})
 		}, "daybook cutover rollback mail --from redis://localhost:6379/0 --reason 'the new handler fails' -y",
 		"daybook cutover rollback mail --from redis://localhost:6379/0 -y -o json")
@@ -224,7 +223,7 @@ func (a *app) cutoverRetireCommand() *cobra.Command {
 	quiet := 24 * time.Hour
 	return a.cutoverStepCommand("retire", "End the cutover when the old queue has been empty for long enough",
 		func(cmd *cobra.Command) {
-			cmd.Flags().Var(durationFlag{&quiet}, "quiet",
+			cmd.Flags().Var(spanFlag{&quiet, 0}, "quiet",
 				"how long it must have been empty (longer than the old system's longest timeout; 0 or more)")
 		}, func(ctx context.Context, e *cutover.Engine) error {
 			left, err := e.Retire(ctx, quiet)
@@ -235,10 +234,23 @@ func (a *app) cutoverRetireCommand() *cobra.Command {
 				return daybook.Fail(daybook.CodeRefused, "the old queue must stay empty for %s more; run it again then",
 					left.Round(time.Second))
 			}
+			b, err := e.Board(ctx)
+			if err != nil {
+				return err
+			}
 			answer := struct {
-				Phase daybook.Phase `json:"phase"`
-			}{daybook.PhaseRetired}
-			return a.show(answer, func(t *table) { t.row("retired") })
+				Phase     daybook.Phase     `json:"phase"`
+				Undecided int64             `json:"undecided"`
+				Opens     []cutover.OpenJob `json:"open_jobs,omitempty"`
+			}{daybook.PhaseRetired, b.Balance.Undecided, b.Balance.Opens}
+			return a.show(answer, func(t *table) {
+				t.row("retired")
+				if answer.Undecided > 0 {
+					t.row("open", openSaid(b.Balance.Open, answer.Undecided))
+					openRows(t, answer.Opens)
+					paragraph(t, "", openAdvice)
+				}
+			})
 		}, "daybook cutover retire mail --from redis://localhost:6379/0",
 		"daybook cutover retire mail --from redis://localhost:6379/0 --quiet 48h")
 }
@@ -318,6 +330,10 @@ func boardRows(t *table, b cutover.Board) {
 		t.row("condition", fmt.Sprintf("%s; now %d: %s", g.Condition, g.Now, met))
 	}
 	for _, s := range b.Cutover.Steps {
-		t.row(s.At, fmt.Sprintf("%s by %s: %s", s.Phase, dash(s.Actor), dash(s.Reason)))
+		what := string(s.Phase)
+		if s.What != "" {
+			what += ", " + s.What
+		}
+		t.row(s.At, fmt.Sprintf("%s by %s: %s", what, dash(s.Actor), dash(s.Reason)))
 	}
 }

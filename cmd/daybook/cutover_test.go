@@ -171,7 +171,8 @@ func TestCutoverRefuses(t *testing.T) {
 	says(statusUnavailable, "127.0.0.1:1", "inventory", "--system", "sidekiq", "--queue", "mail", "--from",
 		"redis://:secret@127.0.0.1:1/0")
 	says(statusDone, "NOT ANSWERED", "plan", "mail", "--system", "sidekiq", "--queue", "mail")
-	says(statusRefused, "is in phase plan", "move", "mail")
+	says(statusRefused, "is in phase plan, too early for move; the next command is daybook cutover shadow mail\n", "move",
+		"mail")
 	says(statusDone, "seen", "shadow", "mail", "--for", "0s")
 	says(statusRefused, "Where do new jobs enter", "gate", "mail")
 	q.want(statusRefused, "queue", "resume", "mail", "--reason", "by hand")
@@ -179,8 +180,10 @@ func TestCutoverRefuses(t *testing.T) {
 		"deploy", "--owners", "ask", "--rollback-if", "set_aside>20")
 	says(statusRefused, "isn't proved after 1s", "gate", "mail", "--for", "1s")
 	says(statusRefused, "isn't proved; run cutover gate first", "move", "mail")
+	says(statusRefused, "too early for settle; the next command is daybook cutover gate mail\n", "settle", "mail")
 	says(statusDone, "untouched", "gate", "mail")
-	says(statusRefused, "is in phase gate", "run", "mail")
+	says(statusRefused, "too early for run; the next command is daybook cutover move mail\n", "run", "mail")
+	says(statusRefused, "can be changed up to shadow", "plan", "mail", "--owners", "safe")
 	q.put("queue:mail", "a2", time.Time{})
 	q.must(q.redis.Rename(t.Context(), "daybook:cutover:sidekiq:mail:aside", "elsewhere").Err())
 	says(statusRefused, "daybook: ", "settle", "mail")

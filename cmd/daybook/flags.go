@@ -22,6 +22,27 @@ func (f durationFlag) String() string {
 	return shortDuration(*f.d)
 }
 
+// spanFlag is a duration of at least so much.
+type spanFlag struct {
+	d     *time.Duration
+	least time.Duration
+}
+
+func (f spanFlag) String() string { return durationFlag{f.d}.String() }
+
+func (f spanFlag) Type() string { return "duration" }
+
+func (f spanFlag) Set(s string) error {
+	d, err := parseDuration(s)
+	if err == nil && d < f.least {
+		err = usage("wants %s or more, got %s", f.least, cut(s, cellMax))
+	}
+	if err == nil {
+		*f.d = d
+	}
+	return err
+}
+
 // shortDuration writes a duration as a person would: 24h, 7d, 1m30s.
 func shortDuration(d time.Duration) string {
 	if day := 24 * time.Hour; d >= 2*day && d%day == 0 {

@@ -67,7 +67,7 @@ func argsProblem(c *cobra.Command, args []string) error {
 
 // flagOf names the flags whose field in the API is called differently.
 var flagOf = map[string]string{"in_seconds": "in", "retry_in_seconds": "retry-in",
-	"timeout_seconds": "timeout", "queues": "queue", "weights": "queue"}
+	"timeout_seconds": "timeout", "queues": "queue", "weights": "queue", "worker ttl": "worker-ttl"}
 
 // errorText is an error as the command line tells it: where a flag is to blame
 // it is named as a flag and not as a field, and durations are readable.

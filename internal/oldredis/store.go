@@ -63,7 +63,9 @@ func connect(opt redis.Options) *redis.Client {
 	opt.Protocol = 2 // as the old systems speak: their scripts' answers, and ours
 	opt.Dialer = quietly(redis.NewDialer(&opt))
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return redis.NewClient(&opt)
+	client := redis.NewClient(&opt)
+	client.AddHook(namesKeys{})
+	return client
 }
 
 // quietly has a dial that failed succeed with a connection that fails: of the
@@ -136,8 +138,12 @@ func (s *Store) Err(doing string, err error) error {
 	case word == "LOADING" || word == "BUSY" || word == "MASTERDOWN" || word == "TRYAGAIN":
 		return said(daybook.CodeUnavailable, "is busy; try again in a while")
 	case word == "WRONGTYPE" || strings.Contains(text, "WRONGTYPE"):
-		return said(daybook.CodeRefused, "keeps something else under a key that is wanted for "+doing+
-			"; is this the system and the prefix you mean?")
+		which := "a key (daybook cutover inventory names it)"
+		if w, ok := errors.AsType[wrongType](err); ok {
+			which = "the key " + keyCut(w.key)
+		}
+		return said(daybook.CodeRefused, "keeps something else under "+which+" that is wanted for "+doing+
+			"; is this the system and the prefix you mean? If so, take it away")
 	}
 	return said(daybook.CodeUnavailable, "refused what was wanted for "+doing)
 }
