@@ -173,6 +173,7 @@ var Terms = []Term{TermStill, TermMoved, TermFinished, TermDead, TermOpen, TermK
 type Item struct {
 	ID         string   `json:"id"` // OldJob.Name
 	Occurrence int      `json:"occurrence"`
+	Nth        int64    `json:"nth,omitempty"` // OldJob.Nth, once it was taken
 	Hash       string   `json:"hash"`
 	First      OldState `json:"first"` // where it was when first seen
 	Last       OldState `json:"last"`  // and last

@@ -30,22 +30,38 @@ func (i Item) seen(o OldJob, since, now Time) Item {
 
 // newItem is an item at its first sight.
 func newItem(o OldJob, occurrence int, arrived bool, since, now Time) Item {
-	i := Item{ID: o.Name(), Occurrence: occurrence, Hash: o.Hash(), First: o.State, Term: TermStill, Arrived: arrived,
-		Class: o.Class, FirstAt: now}
+	i := Item{ID: o.Name(), Occurrence: occurrence, Nth: o.Nth, Hash: o.Hash(), First: o.State, Term: TermStill,
+		Arrived: arrived, Class: o.Class, FirstAt: now}
 	return i.seen(o, since, now)
 }
 
 // Sighted decides where a job that a look which began at since saw in the old store
 // belongs among the items of the same id: it is one of them when its hash is the
-// same, else a new one. It answers the item to save.
+// same, else a new one. Equal ones without an id are one while they lie there, where
+// nobody can tell them apart, and one each when they are taken: the first of them is
+// the one that was seen. It answers the item to save.
 func Sighted(known []Item, o OldJob, gated bool, since, now Time) Item {
-	hash := o.Hash()
-	for _, i := range known {
-		if i.Hash == hash {
+	hash, free := o.Hash(), -1
+	for n, i := range known {
+		switch {
+		case i.Hash != hash:
+		case i.Nth == o.Nth:
 			return i.seen(o, since, now)
+		case o.Nth != 0 && i.free() && (free < 0 || known[free].Term != TermStill):
+			free = n
 		}
 	}
+	if free >= 0 {
+		i := known[free]
+		i.Nth = o.Nth
+		return i.seen(o, since, now)
+	}
 	return newItem(o, len(known), gated, since, now)
+}
+
+// free reports whether a job without an id that was taken may be this one.
+func (i Item) free() bool {
+	return i.Nth == 0 && (i.Term == TermStill || i.Term == TermFinished && !i.Proved)
 }
 
 // Arrive decides about a job that was taken out of the old store into the held
@@ -56,7 +72,7 @@ func Arrive(known []Item, o OldJob, gated bool, now Time) (i Item, take bool) {
 	i = Sighted(known, o, gated, now, now)
 	switch {
 	case i.Term == TermStill:
-		i.Asked = i.Occurrence > 0 // old systems use ids again
+		i.Asked = i.Occurrence > 0 && i.Nth == 0 // old systems use ids again
 		return i, true
 	case i.Term == TermFinished && !i.Proved: // it was only nowhere to be seen
 		i.Asked = true

@@ -224,3 +224,39 @@ func TestPlanChangedStep(t *testing.T) {
 		t.Errorf("got %d, want 3", at)
 	}
 }
+
+// Equal jobs without an id are one while they lie there, and one each when they are
+// taken; one that is met again is known by its number.
+func TestArriveWithoutID(t *testing.T) {
+	lying := OldJob{State: OldWaiting, Body: []byte("same")}
+	known := []Item{Sighted(nil, lying, false, testNow, testNow)}
+	if again := Sighted(known, lying, false, testNow, testNow); again.Occurrence != 0 {
+		t.Errorf("an equal one that lies there is %+v", again)
+	}
+	for n, tt := range []struct {
+		nth        int64
+		occurrence int
+		take       bool
+	}{{7, 0, true}, {8, 1, true}, {7, 0, false}, {9, 2, true}, {8, 1, false}} {
+		held := lying
+		held.Nth = tt.nth
+		i, take := Arrive(known, held, true, testNow)
+		if take != tt.take || i.Occurrence != tt.occurrence || i.Nth != tt.nth || i.Asked {
+			t.Errorf("%d: take %v, %+v", n, take, i)
+		}
+		if take {
+			i.Term = TermMoved
+		}
+		known = placed(known, i)
+	}
+	lies := Sighted(known, lying, true, testNow, testNow)
+	if lies.Occurrence != 3 || lies.Term != TermStill || !lies.Arrived {
+		t.Errorf("one that came since is %+v", lies)
+	}
+	gone := lies
+	gone.Term = TermFinished // because it was nowhere
+	lying.Nth = 10
+	if i, take := Arrive(placed(known, gone), lying, true, testNow); !take || !i.Asked || i.Occurrence != 3 {
+		t.Errorf("one that was thought to have ended: take %v, %+v", take, i)
+	}
+}

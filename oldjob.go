@@ -65,6 +65,12 @@ type OldJob struct {
 	OwnerSeen   Time            `json:"owner_seen,omitzero"` // the owner's last sign of life
 	OwnerSilent time.Duration   `json:"-"`                   // how long ago that was when the job was read
 	Unreadable  string          `json:"unreadable,omitempty"`
+	// Foreign is one that can't be read and of which nobody knows that it is this
+	// queue's: it is counted, and stays where it lies.
+	Foreign bool `json:"foreign,omitempty"`
+	// Nth tells a job without an id, once it is in the held list, from others that
+	// are equal; else 0.
+	Nth int64 `json:"nth,omitempty"`
 	// Raw is what the old system needs to have the job back, by the source's
 	// own rules, and where it lay: that of a job that was taken is what Return
 	// wants, that of a job that was read is what TakeLost wants. Body is what

@@ -157,33 +157,35 @@ func (b *reviewed) revive(ctx context.Context) (time.Duration, int64, error) {
 	return time.Since(begun), answer.Done, err
 }
 
-// beside measures a worker's rate alone, and strictly while the jobs that were set
-// aside again are revived: from the first job of the revival to the last. Alone it
-// is measured over the same part of the same number of jobs.
+// beside measures a worker's rate strictly while the jobs that were set aside again
+// are revived, from the first job of the revival to the last, and then alone, over the
+// same part of as many jobs: a worker's rate isn't the same all the way.
 func (b *reviewed) beside(ctx context.Context, jobs int, t *table) error {
-	for _, system := range []string{"alone", "revival beside"} {
+	to := int64(0)
+	for _, system := range []string{"revival beside", "alone"} {
 		if err := fill(ctx, b.Book, jobs, 1000); err != nil {
 			return err
 		}
-		if system != "alone" {
+		if to == 0 {
 			if err := b.fail(ctx, false); err != nil {
 				return err
 			}
 		}
-		rate, err := b.middle(ctx, jobs, system != "alone")
+		rate, last, err := b.middle(ctx, jobs, to)
 		if err != nil {
 			return err
 		}
+		to = last
 		t.add("work", perSecond, system, rate)
 	}
 	return nil
 }
 
-// middle is a worker's rate from a fifth of the jobs on: up to the end of a revival,
-// or for as many more jobs as are revived elsewhere.
-func (b *reviewed) middle(ctx context.Context, jobs int, revive bool) (float64, error) {
+// middle is a worker's rate from a fifth of the jobs on, up to that one, or without
+// one up to the end of a revival; and which it ended with.
+func (b *reviewed) middle(ctx context.Context, jobs int, to int64) (rate float64, last int64, err error) {
 	var handled atomic.Int64
-	from, to := int64(jobs/5), int64(jobs/5+jobs/3)
+	from := int64(jobs / 5)
 	begin, end := make(chan struct{}), make(chan struct{})
 	w := worker.New(b.Book, worker.Config{Queues: []string{queue}, Concurrency: bookHandlers, Log: quiet()})
 	worker.Handle(w, kind, func(context.Context, *worker.Claim[json.RawMessage]) error {
@@ -199,16 +201,17 @@ func (b *reviewed) middle(ctx context.Context, jobs int, revive bool) (float64, 
 	go func() { drained <- w.Drain(ctx) }()
 	<-begin
 	first, begun := handled.Load(), time.Now()
-	if revive {
+	if to == 0 {
 		if _, _, err := b.revive(ctx); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	} else {
 		<-end
 	}
-	last, took := handled.Load(), time.Since(begun)
-	if last >= int64(jobs) {
-		return 0, fmt.Errorf("the worker ended before the revival did: give more -jobs than %d", jobs)
+	last = handled.Load()
+	took := time.Since(begun)
+	if to == 0 && last >= int64(jobs) {
+		return 0, 0, fmt.Errorf("the worker ended before the revival did: give more -jobs than %d", jobs)
 	}
-	return float64(last-first) / took.Seconds(), <-drained
+	return float64(last-first) / took.Seconds(), last, <-drained
 }

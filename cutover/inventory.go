@@ -130,7 +130,7 @@ func (e *Engine) seeing(ctx context.Context, c daybook.Cutover, since daybook.Ti
 }
 
 func (s *seeing) add(o daybook.OldJob) error {
-	if o.State == daybook.OldGone {
+	if o.State == daybook.OldGone || o.Foreign {
 		return nil
 	}
 	if s.jobs = append(s.jobs, o); len(s.jobs) < s.e.o.Batch {

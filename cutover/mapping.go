@@ -151,7 +151,10 @@ func (s Shape) shape(args json.RawMessage) (json.RawMessage, string) {
 		return args, ""
 	}
 	var list []json.RawMessage
-	if err := json.Unmarshal(args, &list); err != nil || len(list) != 1 {
+	if err := json.Unmarshal(args, &list); err != nil {
+		return args, "the mapping says that it has one argument, and its arguments are no list in JSON"
+	}
+	if len(list) != 1 {
 		return args, fmt.Sprintf("the mapping says that it has one argument, and it has %d", len(list))
 	}
 	return list[0], ""

@@ -136,7 +136,7 @@ func (e *Engine) inTwoPlaces(ctx context.Context) (wrong []Misplaced, err error)
 		return err
 	}
 	_, err = e.old.Scan(ctx, 0, func(o daybook.OldJob) error {
-		if o.State == daybook.OldGone || o.State == daybook.OldDone {
+		if o.State == daybook.OldGone || o.State == daybook.OldDone || o.Foreign {
 			return nil
 		}
 		if batch = append(batch, o); len(batch) < e.o.Batch {

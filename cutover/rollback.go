@@ -119,10 +119,10 @@ func (e *Engine) returnHeld(ctx context.Context, r *Returned) error {
 		}
 		recorded := map[string]bool{}
 		for _, i := range items {
-			recorded[i.ID+" "+i.Hash] = !i.Job.IsZero()
+			recorded[heldAs(i.ID, i.Hash, i.Nth)] = !i.Job.IsZero()
 		}
 		for _, o := range slices.Backward(held) {
-			if !recorded[o.Name()+" "+o.Hash()] {
+			if !recorded[heldAs(o.Name(), o.Hash(), o.Nth)] {
 				if _, err := e.old.Return(ctx, o); err != nil {
 					return err
 				}
@@ -135,6 +135,8 @@ func (e *Engine) returnHeld(ctx context.Context, r *Returned) error {
 		}
 	}
 }
+
+func heldAs(id, hash string, nth int64) string { return fmt.Sprint(id, " ", hash, " ", nth) }
 
 func (e *Engine) returnMoved(ctx context.Context, r *Returned) error {
 	for {

@@ -144,6 +144,7 @@ func TestRealGate(t *testing.T) {
 	sourcetest.Until(t, "the first job", func() bool { return ran("one") })
 	must(t, s.CloseGate(t.Context()))
 	sourcetest.Until(t, "a closed gate", func() bool {
+		must(t, s.PutCanary(t.Context(), "canary")) // a worker that waits looks at the gate only after one more job
 		g, err := s.GateState(t.Context())
 		must(t, err)
 		return g.Closed && len(g.Claimants) == 1 && g.Claimants[0].Quiet

@@ -52,6 +52,6 @@ func (s *Source) Forget(ctx context.Context) error {
 	if err := s.giveRights(ctx); err != nil {
 		return err
 	}
-	keys := []string{s.gate(), s.canaries(), s.held.Counter, s.held.Fence()}
+	keys := []string{s.gate(), s.canaries(), s.back(), s.held.Counter, s.held.Fence()}
 	return s.store.Err("forgetting the cutover", s.store.Del(ctx, keys...).Err())
 }

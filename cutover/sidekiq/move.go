@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -133,6 +134,9 @@ func jobsOf(raws [][]byte) ([]daybook.OldJob, error) {
 		if job.State == daybook.OldOwnerLost && len(e.Parts) > 1 {
 			job.Owner = string(e.Parts[1])
 		}
+		if job.ID == "" {
+			job.Nth = e.Number
+		}
 		job.Raw = raw
 		jobs = append(jobs, job)
 	}
@@ -255,11 +259,15 @@ func (s *Source) EndReturn(ctx context.Context, name string) error {
 	return s.held.EndReturn(ctx, name)
 }
 
-// returnScript puts a job back. KEYS are where to, the held list, and all the
-// lists and sets where the same job might lie; ARGV the envelope, the score or
-// "", the job, its jid in quotes, and how many new arrivals are looked through.
+// returnScript puts a job back. KEYS are where to, the held list, the numbers of
+// those without a jid that went back, and all the lists and sets where the same job
+// might lie; ARGV the envelope, the score or "", the job, its jid in quotes, how many
+// new arrivals are looked through, and the number of one without a jid, or "": equal
+// ones may lie there, so its number tells whether it went back.
 var returnScript = oldredis.Fenced(`
-for i = 3, #KEYS do
+if ARGV[6] ~= '' and redis.call('SISMEMBER', KEYS[3], ARGV[6]) == 1 then return 0 end
+for i = 4, #KEYS do
+	if ARGV[6] ~= '' then break end
 	if redis.call('TYPE', KEYS[i]).ok == 'zset' then
 		if redis.call('ZSCORE', KEYS[i], ARGV[3]) then return 0 end
 	else
@@ -278,6 +286,7 @@ else
 	redis.call('RPUSH', KEYS[1], ARGV[3])
 end
 redis.call('LREM', KEYS[2], 1, ARGV[1])
+if ARGV[6] ~= '' then redis.call('SADD', KEYS[3], ARGV[6]) end
 return 1
 `)
 
@@ -294,7 +303,10 @@ func (s *Source) Return(ctx context.Context, job daybook.OldJob) (bool, error) {
 	}
 	text := string(e.Parts[0])
 	read := jobOf(text, stateOf(e.From))
-	if there, err := s.has(ctx, read); err != nil || there {
+	nth := ""
+	if read.ID == "" {
+		nth = strconv.FormatInt(e.Number, 10)
+	} else if there, err := s.has(ctx, read); err != nil || there {
 		return false, err
 	}
 	to, score := s.key(e.From), e.Score
@@ -308,12 +320,12 @@ func (s *Source) Return(ctx context.Context, job daybook.OldJob) (bool, error) {
 			to = s.aside()
 		}
 	}
-	keys := []string{to, s.held.List, s.aside(), s.queue()}
+	keys := []string{to, s.held.List, s.back(), s.aside(), s.queue()}
 	for _, set := range sets {
 		keys = append(keys, s.key(set.from))
 	}
-	back, err := s.held.Return(ctx, returnScript, keys, job.Raw, score, text, `"`+read.ID+`"`, arrivals)
-	if back {
+	back, err := s.held.Return(ctx, returnScript, keys, job.Raw, score, text, `"`+read.ID+`"`, arrivals, nth)
+	if back && read.ID != "" {
 		s.index.add(read.Name())
 	}
 	return back, err

@@ -250,18 +250,19 @@ func (sc *scan) report(p place, e oldredis.Entry) {
 
 // lying takes a job of a list or a set.
 func (sc *scan) lying(p place, e oldredis.Entry) error {
-	envelope := oldredis.Envelope{From: p.from, Parts: [][]byte{[]byte(e.ID)}}
+	envelope, foreign := oldredis.Envelope{From: p.from, Parts: [][]byte{[]byte(e.ID)}}, false
 	if p.Kind == oldredis.Sorted {
 		queue, ok := queueOf(e.ID)
 		if ok && queue != sc.s.o.Queue {
 			return nil
 		}
-		if !ok {
+		if foreign = !ok; foreign {
 			sc.foreign++
 		}
 		envelope.Score = oldredis.ScoreText(e.Score)
 	}
 	job := jobOf(e.ID, p.state)
+	job.Foreign = foreign
 	if job.State == daybook.OldLater || job.State == daybook.OldRetrying {
 		job.DueAt = envelope.ScoreTime()
 	}
@@ -373,12 +374,6 @@ func (s *Source) Owned(ctx context.Context) ([]daybook.OldJob, error) {
 	return jobs, err
 }
 
-// foreign reports whether nobody knows a job's queue.
-func foreign(job daybook.OldJob) bool {
-	_, known := queueOf(string(job.Body))
-	return !known && slices.ContainsFunc(sets, func(set sharedSet) bool { return set.state == job.State })
-}
-
 // Find looks for jobs by name, which of those that can't be read is their hash. It
 // reads the whole queue. What lies in a shared set, and nobody knows whose it is,
 // can't be taken and isn't waited for: the balance names it.
@@ -388,7 +383,7 @@ func (s *Source) Find(ctx context.Context, ids []string) (map[string]daybook.Old
 		found[id] = daybook.OldJob{ID: id, State: daybook.OldGone}
 	}
 	_, err := s.Scan(ctx, 0, func(job daybook.OldJob) error {
-		if was, asked := found[job.Name()]; asked && was.State == daybook.OldGone && !foreign(job) {
+		if was, asked := found[job.Name()]; asked && was.State == daybook.OldGone && !job.Foreign {
 			found[job.Name()] = job
 		}
 		return nil

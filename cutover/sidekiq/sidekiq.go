@@ -125,6 +125,7 @@ func (s *Source) own(name string) string {
 func (s *Source) aside() string    { return s.own("aside") }
 func (s *Source) gate() string     { return s.own("gate") }
 func (s *Source) canaries() string { return s.own("canaries") }
+func (s *Source) back() string     { return s.own("back") } // numbers of jobs without a jid that went back
 
 // A sharedSet is shared by all queues. From names where a job lay.
 type sharedSet struct {

@@ -107,6 +107,8 @@ var effectMutants = []mutant{
 		"IF daybook.doubtful(e) THEN", "IF false THEN", "TestSQLEffects"),
 	pg("sql-effect-settled-key", "SQL: what a person found absent keeps its key", sqlCall,
 		"next_key AND e.settled_by IS NULL", "next_key", "TestSQLEffects"),
+	pg("lock-rest", "a set of jobs is at rest when no row of its own leaves that open", "lock.go",
+		"count(*) FILTER (WHERE l.state = 0)", "count(*) FILTER (WHERE false)", "TestLockOfASet"),
 	pg("revive-set", "a set of revivals names each row's generation", "revive.go",
 		" AND coalesce(j.generation, 0) = u.generation`", "`", "TestStore/contract/Review"),
 	pg("revive-set-state", "a set of revivals names each row's state", "revive.go",
