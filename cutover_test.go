@@ -260,3 +260,18 @@ func TestArriveWithoutID(t *testing.T) {
 		t.Errorf("one that was thought to have ended: take %v, %+v", take, i)
 	}
 }
+
+// A copy in the held list that was recorded before, and not dropped, didn't come again.
+func TestArriveHeldSince(t *testing.T) {
+	o := OldJob{ID: "a", State: OldWaiting, Body: []byte("b"), Raw: []byte("1 waiting - 7 1\nb")}
+	i, _ := Arrive(nil, o, true, testNow)
+	i = i.taken(o, Job{State: Waiting}, 1, testNow)
+	i, take := Arrive([]Item{i}, o, true, testNow)
+	if take || i.Again != 0 {
+		t.Errorf("the same copy: take %v, %+v", take, i)
+	}
+	o.Raw = []byte("1 waiting - 8 1\nb")
+	if i, take := Arrive([]Item{i}, o, true, testNow); take || i.Again != 1 {
+		t.Errorf("another copy: take %v, %+v", take, i)
+	}
+}
