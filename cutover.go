@@ -183,7 +183,7 @@ type Item struct {
 	Asked      bool     `json:"asked"`   // same id, something else different
 	Job        ID       `json:"job,omitzero"`
 	Place      int64    `json:"place"`           // in the order of taking
-	Again      int64    `json:"again,omitempty"` // how often it was met again after it was recorded
+	Again      int64    `json:"again,omitempty"` // how often a copy was met after it was recorded
 	Class      string   `json:"class"`
 	Owner      string   `json:"owner,omitempty"`
 	OwnerSeen  Time     `json:"owner_seen,omitzero"`

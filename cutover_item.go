@@ -1,6 +1,9 @@
 package daybook
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
 // The rules by which an old system's jobs are accounted for. They are pure: a
 // cutover's engine reads the old store, these decide, and the book records.
@@ -78,9 +81,18 @@ func Arrive(known []Item, o OldJob, gated bool, now Time) (i Item, take bool) {
 		i.Asked = true
 		return i, true
 	}
-	i.Again++
+	if !i.heldSince(o) {
+		i.Again++
+	}
 	i.ChangedAt = now
 	return i, false
+}
+
+// heldSince reports whether it is the very copy in the held list that was recorded
+// before: who recorded it was killed before it was dropped there, or another mover was
+// quicker. It didn't come again.
+func (i Item) heldSince(o OldJob) bool {
+	return i.Old != nil && len(o.Raw) > 0 && bytes.Equal(i.Old.Raw, o.Raw)
 }
 
 // taken is the item of a job that became one of the book.

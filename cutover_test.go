@@ -206,6 +206,25 @@ func TestGoBack(t *testing.T) {
 	}
 }
 
+// What the old system's own record says is done isn't counted as without one, whatever
+// was seen of it before.
+func TestJudgedByRecord(t *testing.T) {
+	for fate, want := range map[Fate]OldState{FateFinished: OldDone, FateGone: OldOwned} {
+		i := Item{Last: OldOwned, Term: TermStill}.judged(fate, Item{}, "ended", 7)
+		if i.Last != want || i.Term != TermFinished || i.Proved != (fate == FateFinished) {
+			t.Errorf("%s: got %+v, want it last %s", fate, i, want)
+		}
+	}
+}
+
+// A plan that was changed in a phase isn't its beginning.
+func TestPlanChangedStep(t *testing.T) {
+	c := Cutover{Steps: []PhaseStep{{At: 3, Phase: PhaseShadow}, {At: 9, Phase: PhaseShadow, What: PlanChanged}}}
+	if at := c.EnteredAt(PhaseShadow); at != 3 {
+		t.Errorf("got %d, want 3", at)
+	}
+}
+
 // Equal jobs without an id are one while they lie there, and one each when they are
 // taken; one that is met again is known by its number.
 func TestArriveWithoutID(t *testing.T) {
@@ -242,21 +261,17 @@ func TestArriveWithoutID(t *testing.T) {
 	}
 }
 
-// What the old system's own record says is done isn't counted as without one, whatever
-// was seen of it before.
-func TestJudgedByRecord(t *testing.T) {
-	for fate, want := range map[Fate]OldState{FateFinished: OldDone, FateGone: OldOwned} {
-		i := Item{Last: OldOwned, Term: TermStill}.judged(fate, Item{}, "ended", 7)
-		if i.Last != want || i.Term != TermFinished || i.Proved != (fate == FateFinished) {
-			t.Errorf("%s: got %+v, want it last %s", fate, i, want)
-		}
+// A copy in the held list that was recorded before, and not dropped, didn't come again.
+func TestArriveHeldSince(t *testing.T) {
+	o := OldJob{ID: "a", State: OldWaiting, Body: []byte("b"), Raw: []byte("1 waiting - 7 1\nb")}
+	i, _ := Arrive(nil, o, true, testNow)
+	i = i.taken(o, Job{State: Waiting}, 1, testNow)
+	i, take := Arrive([]Item{i}, o, true, testNow)
+	if take || i.Again != 0 {
+		t.Errorf("the same copy: take %v, %+v", take, i)
 	}
-}
-
-// A plan that was changed in a phase isn't its beginning.
-func TestPlanChangedStep(t *testing.T) {
-	c := Cutover{Steps: []PhaseStep{{At: 3, Phase: PhaseShadow}, {At: 9, Phase: PhaseShadow, What: PlanChanged}}}
-	if at := c.EnteredAt(PhaseShadow); at != 3 {
-		t.Errorf("got %d, want 3", at)
+	o.Raw = []byte("1 waiting - 8 1\nb")
+	if i, take := Arrive([]Item{i}, o, true, testNow); take || i.Again != 1 {
+		t.Errorf("another copy: take %v, %+v", take, i)
 	}
 }

@@ -18,9 +18,9 @@ type Condition struct {
 
 // Measures are what conditions can be about, with a sentence each.
 var Measures = map[string]string{
-	"set_aside":   "jobs of the queue that are set aside here, those carried over as dead not counted",
+	"set_aside":   "jobs of the queue that are set aside here, less as many as were carried over as dead or are open",
 	"oldest_age":  "seconds that the oldest eligible job has waited here",
-	"open":        "jobs of which nobody knows whether they were done",
+	"open":        "jobs of which nobody knew whether they were done, decided since or not",
 	"leaks":       "jobs that old workers took after the gate was closed",
 	"gate_opened": "looks that found the old gate open while the book may claim",
 	"asked":       "jobs of a known id with another body",

@@ -101,17 +101,35 @@ func TestCutoverCutShort(t *testing.T) {
 	}
 }
 
-// A key of the old system that has something else is named.
-func TestCutoverNamesKeys(t *testing.T) {
+// A queue that has no job may be another one than was meant, and a key of the old system
+// that has something else is named.
+func TestCutoverElsewhere(t *testing.T) {
 	q := newOldQueue(t)
 	if q == nil {
 		return
 	}
 	ctx := t.Context()
+	out := q.ok("cutover", "inventory", "--system", "rq", "--queue", "mail")
+	if !strings.Contains(out, "no job of queue mail is at "+q.url+": make sure") {
+		t.Errorf("nothing says that there is no such queue:\n%s", out)
+	}
 	q.must(q.redis.Set(ctx, "rq:job:str1", "x", 0).Err())
 	q.must(q.redis.LPush(ctx, "rq:queue:mail", "str1").Err())
 	s := q.want(statusRefused, "cutover", "inventory", "--system", "rq", "--queue", "mail")
 	if !strings.Contains(s.err, `under the key "rq:job:str1" that is wanted for `) {
 		t.Errorf("got %+v", s)
+	}
+}
+
+// The guide says of each measure what it counts.
+func TestCutoverGuideMeasures(t *testing.T) {
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "cutover.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for measure := range cutover.Measures {
+		if !strings.Contains(string(guide), "\n| `"+measure+"` | ") {
+			t.Errorf("the guide doesn't define %s", measure)
+		}
 	}
 }

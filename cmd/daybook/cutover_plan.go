@@ -203,6 +203,10 @@ func inventoryRows(t *table, n cutover.OldInventory) {
 	for _, note := range n.Notes {
 		paragraph(t, "  note", note)
 	}
+	if n.Jobs == 0 {
+		paragraph(t, "  note", fmt.Sprintf("no job of queue %s is at %s: make sure that these, and %s, are what you mean",
+			n.Place.Queue, n.Place.Store, n.Place.System))
+	}
 }
 
 func (a *app) cutoverInventoryCommand() *cobra.Command {

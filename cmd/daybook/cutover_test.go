@@ -307,7 +307,7 @@ func TestCutoverTurnsBack(t *testing.T) {
 // L75: Moving queues leaves scheduled and retry jobs behind, or doubles them.
 // A mover dies half-way, twice, and the whole old store is restored from its dump
 // and moved once more: each job of it is here exactly once, with its due time, and
-// what can't be read is named.
+// what can't be read is named. Only what has no id can't be told from another one.
 func TestL75MovedOnce(t *testing.T) {
 	q := newOldQueue(t)
 	if q == nil {
@@ -332,8 +332,9 @@ func TestL75MovedOnce(t *testing.T) {
 	q.ok("cutover", "move", "mail")
 	fill()
 	var again cutover.Swept
-	if q.json(statusDone, &again, "cutover", "move", "mail"); again.Taken != 0 || again.Known != 68 {
-		t.Errorf("the dump once more: got %+v, want all 68 recognised", again)
+	if q.json(statusDone, &again, "cutover", "move", "mail"); again.Taken != 1 || again.Aside != 1 ||
+		again.Known != 67 {
+		t.Errorf("the dump once more: got %+v, want the 67 with an id recognised", again)
 	}
 	q.ok("cutover", "settle", "mail")
 	q.ok("cutover", "run", "mail")
@@ -352,13 +353,13 @@ func TestL75MovedOnce(t *testing.T) {
 		}
 	}
 	for id, n := range times {
-		if n != 1 {
+		if without := (daybook.OldJob{Body: []byte("{not json")}).Name(); n != 1 && (id != without || n != 2) {
 			t.Errorf("%s is here %d times", id, n)
 		}
 	}
 	var b cutover.Balance
 	q.json(statusDone, &b, "cutover", "reconcile", "mail")
-	if len(times) != 68 || b.Moved != 58 || b.Dead != 10 || b.Again < 68 {
+	if len(times) != 68 || b.Moved != 58 || b.Dead != 11 || b.Again != 67 {
 		t.Errorf("%d jobs, balance %+v", len(times), b)
 	}
 	if out := q.ok("cutover", "status", "mail"); !strings.Contains(out, "1 of them") {

@@ -33,6 +33,8 @@ var cutoverMutants = []mutant{
 		"case c.Phase != PhasePlan && c.Phase != PhaseShadow:", "case false:", "./cmd/daybook", "TestCutoverRefuses"},
 	{"cutover-replanned", "a plan that changed is no beginning of its phase", "cutover.go",
 		`if s.Phase == p && s.What == "" {`, "if s.Phase == p {", rules, "TestPlanChangedStep"},
+	{"cutover-again", "what a killed mover left in the held list didn't come again", "cutover_item.go",
+		"if !i.heldSince(o) {", "if true {", rules, "TestArriveHeldSince"},
 	{"cutover-round", "what went back can move in again", "cutover_book.go",
 		"case samePlace && other.Phase == PhaseReturned:", "case false:", store, "TestStore/contract/What_went_back"},
 	{"cutover-aside", "what is set aside isn't held for good", "cutover_book.go",
