@@ -126,6 +126,9 @@ func (e *Engine) inTwoPlaces(ctx context.Context) (wrong []Misplaced, err error)
 			i, ok := known[o.Name()+" "+o.Hash()]
 			switch {
 			case len(wrong) >= namedMost:
+			case o.Foreign:
+				wrong = append(wrong, Misplaced{o.Name(), fmt.Sprintf("is %s in the old system and can't be read, so nobody "+
+					"knows whose it is: look at it there, and take it away", o.State)})
 			case !ok:
 				wrong = append(wrong, Misplaced{o.Name(), fmt.Sprintf("is %s in the old system and in no list", o.State)})
 			case i.Term != daybook.TermStill:
@@ -136,7 +139,7 @@ func (e *Engine) inTwoPlaces(ctx context.Context) (wrong []Misplaced, err error)
 		return err
 	}
 	_, err = e.old.Scan(ctx, 0, func(o daybook.OldJob) error {
-		if o.State == daybook.OldGone || o.State == daybook.OldDone || o.Foreign {
+		if o.State == daybook.OldGone || o.State == daybook.OldDone {
 			return nil
 		}
 		if batch = append(batch, o); len(batch) < e.o.Batch {
