@@ -3,7 +3,6 @@ package cutover
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
@@ -88,7 +87,10 @@ func (e *Engine) MakePlan(ctx context.Context, queue string, p Plan) (daybook.Cu
 	if err := e.o.Mapping.Check(); err != nil {
 		return daybook.Cutover{}, err
 	}
-	if err := errors.Join(p.check(), daybook.CheckBy(e.o.By)); err != nil {
+	if err := p.check(); err != nil {
+		return daybook.Cutover{}, err
+	}
+	if err := daybook.CheckBy(e.o.By); err != nil {
 		return daybook.Cutover{}, err
 	}
 	place, err := e.old.Check(ctx)

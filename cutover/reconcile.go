@@ -101,7 +101,9 @@ func (e *Engine) sweptAndWrong(ctx context.Context, c daybook.Cutover) (wrong []
 			return nil, err
 		}
 		if look > 0 && len(wrong) < namedMost {
-			now = slices.DeleteFunc(now, func(m Misplaced) bool { return !slices.Contains(wrong, m) })
+			now = slices.DeleteFunc(now, func(m Misplaced) bool {
+				return !slices.ContainsFunc(wrong, func(w Misplaced) bool { return w.ID == m.ID })
+			})
 		}
 		wrong = now
 	}

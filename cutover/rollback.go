@@ -34,14 +34,14 @@ func (e *Engine) Rollback(ctx context.Context) (r Returned, err error) {
 	if err != nil {
 		return r, err
 	}
-	switch c.Phase {
-	case daybook.PhaseReturned:
+	switch next := c.Phase.Rule().Next; {
+	case c.Phase == daybook.PhaseReturned:
 		return r, e.staysOpen(ctx, c, &r)
-	case daybook.PhasePlan, daybook.PhaseShadow:
+	case c.Phase == daybook.PhaseReturning:
+	case slices.Contains(next, daybook.PhaseReturned): // nothing was taken yet
 		_, err := e.advance(ctx, daybook.PhaseReturned)
 		return r, err
-	case daybook.PhaseReturning:
-	case daybook.PhaseRetire, daybook.PhaseRetired: // every job is accounted for
+	case !slices.Contains(next, daybook.PhaseReturning): // every job is accounted for
 		return r, wrongPhase(c, "rollback", daybook.PhasePlan)
 	default:
 		if _, err := e.advance(ctx, daybook.PhaseReturning); err != nil {
