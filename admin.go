@@ -150,7 +150,7 @@ type Bulk struct {
 	By     By
 	Force  bool          // of a cancel
 	Unsafe bool          // revive also what is not safe to retry; never what has an open effect
-	Seen   func(n int64) // called as it goes on, with the jobs seen so far; may be nil
+	Seen   func(n int64) // called after each batch, with the jobs decided about so far; may be nil
 }
 
 // BulkAnswer says what came of it.
@@ -196,26 +196,33 @@ func (b *Book) Decide(ctx context.Context, k Bulk) (BulkAnswer, error) {
 		return BulkAnswer{}, err
 	}
 	answer := BulkAnswer{Refused: map[Code]int64{}}
-	var seen, refused int64
-	done, err := b.repair(ctx, "deciding about many jobs", Finding{What: FindMatching, Filter: k.Filter},
-		func(tx Tx, j Job) (Change, error) {
-			seen++
-			if k.Seen != nil {
-				k.Seen(seen)
-			}
-			c, err := k.move(j, tx.Now())
-			if err != nil {
-				refused++
-				answer.Refused[CodeOf(err)]++
-				if answer.First == "" {
-					answer.First = err.Error()
-				}
-			}
-			return c, err
-		})
-	answer.Done = int64(done)
-	answer.Matched = answer.Done + refused
+	_, err := b.repair(ctx, mending{doing: "deciding about many jobs", find: Finding{What: FindMatching, Filter: k.Filter},
+		move:  func(tx Tx, j Job) (Change, error) { return k.move(j, tx.Now()) },
+		set:   k.set,
+		after: func(did batch) { k.count(&answer, did) }})
 	return answer, err
+}
+
+// count adds what a batch did to the answer, and tells how far the decision is.
+func (k Bulk) count(answer *BulkAnswer, did batch) {
+	answer.Done += int64(did.moved)
+	answer.Matched += int64(did.moved + len(did.refused))
+	for _, err := range did.refused {
+		answer.Refused[CodeOf(err)]++
+		answer.First = cmp.Or(answer.First, err.Error())
+	}
+	if k.Seen != nil && did.moved+len(did.refused) > 0 {
+		k.Seen(answer.Matched)
+	}
+}
+
+// set revives as a set where the store can.
+func (k Bulk) set(ctx context.Context, tx Tx, q Finding) (RevivedSet, bool, error) {
+	reviver, ok := tx.(Reviver)
+	if !ok || k.Move != MoveRevive {
+		return RevivedSet{}, false, nil
+	}
+	return reviver.ReviveSet(ctx, q, k.By)
 }
 
 func (k Bulk) move(j Job, now Time) (Change, error) {

@@ -68,66 +68,116 @@ func endExpired(ctx context.Context, tx Tx, c Certainty) (ended, marked int, err
 // decision decides about one locked job of a repair.
 type decision func(tx Tx, j Job) (Change, error)
 
-// repair walks everything a finding answers, a batch a transaction. move
-// decides about one locked job; its refusal skips the job.
-func (b *Book) repair(ctx context.Context, doing string, q Finding, move decision) (int, error) {
+// mending is one repair: what it looks for, and what is done about it.
+type mending struct {
+	doing string
+	find  Finding
+	move  decision
+	set   func(ctx context.Context, tx Tx, q Finding) (RevivedSet, bool, error) // as Reviver has it; nil is job by job
+	after func(batch)                                                           // hears of what was committed; may be nil
+}
+
+// batch is what one transaction of a repair did.
+type batch struct {
+	found   int
+	moved   int
+	last    int64   // Job.Ref
+	refused []error // of a person's decision
+	rings   ringer
+}
+
+// repair walks everything a finding answers, a batch a transaction, and returns how
+// many it moved.
+func (b *Book) repair(ctx context.Context, m mending) (int, error) {
 	total := 0
-	q.Limit = repairBatch
-	if q.What == FindMatching {
-		q.Limit = decideBatch
+	decides := m.find.What == FindMatching
+	m.find.Limit = repairBatch
+	if decides {
+		m.find.Limit = decideBatch
 	}
 	for {
-		found, moved, begun := 0, 0, time.Now()
-		var after int64
-		rings := ringer{}
-		err := b.write(ctx, doing, func(tx Tx) error {
-			moved = 0
-			q := q
-			if q.Cutoff == 0 {
-				q.Cutoff = tx.Now()
-			}
-			ids, err := tx.Find(ctx, q)
-			if err != nil {
-				return err
-			}
-			found = len(ids)
-			jobs, err := tx.Lock(ctx, ids)
-			if err != nil {
-				return err
-			}
-			var changes []Change
-			for _, j := range jobs {
-				after = max(after, j.Ref)
-				if j.ID.IsZero() {
-					continue
-				}
-				c, err := move(tx, j)
-				if err != nil && !isRefusal(err) {
-					return err
-				}
-				if err != nil {
-					b.skipped(doing, q.What, j, err)
-					continue
-				}
-				changes = append(changes, c)
-			}
-			moved = len(changes)
-			rings.changes(changes, tx.Now())
-			return tx.Save(ctx, changes)
+		begun := time.Now()
+		var did batch
+		err := b.write(ctx, m.doing, func(tx Tx) (err error) {
+			did, err = b.mend(ctx, tx, m)
+			return err
 		})
 		if err != nil {
 			return total, err
 		}
-		b.ring(ctx, rings)
-		total += moved
-		if found < q.Limit {
+		b.ring(ctx, did.rings)
+		total += did.moved
+		if m.after != nil {
+			m.after(did)
+		}
+		if did.found < m.find.Limit {
 			return total, nil
 		}
-		q.After = after
-		if q.What == FindMatching && !pause(ctx, time.Duration(moved)*decidePace-time.Since(begun)) {
+		m.find.After = did.last
+		if decides && !pause(ctx, time.Duration(did.moved)*decidePace-time.Since(begun)) {
 			return total, ctx.Err()
 		}
 	}
+}
+
+// mend is one batch: what the store can do as a set, and then one by one what that
+// left. The move decides about each locked job; its refusal skips the job.
+func (b *Book) mend(ctx context.Context, tx Tx, m mending) (did batch, err error) {
+	ids, err := did.begin(ctx, tx, m)
+	if err != nil || len(ids) == 0 {
+		return did, err
+	}
+	jobs, err := tx.Lock(ctx, ids)
+	if err != nil {
+		return did, err
+	}
+	var changes []Change
+	for _, j := range jobs {
+		did.last = max(did.last, j.Ref)
+		if j.ID.IsZero() {
+			continue
+		}
+		c, err := m.move(tx, j)
+		switch {
+		case err == nil:
+			changes = append(changes, c)
+		case !isRefusal(err):
+			return did, err
+		case m.find.What == FindMatching:
+			did.refused = append(did.refused, err)
+		default: // somebody moved it since it was found: a race lost, and nothing done
+			b.opts.Log.Info("lost race", "doing", m.doing, "job", j.ID, "why", err)
+		}
+	}
+	did.moved += len(changes)
+	did.rings.changes(changes, tx.Now())
+	return did, tx.Save(ctx, changes)
+}
+
+// begin carries out what the store can as a set, and answers which jobs are left to
+// be looked at one by one: without a set all.
+func (did *batch) begin(ctx context.Context, tx Tx, m mending) ([]ID, error) {
+	did.rings = ringer{}
+	q := m.find
+	if m.set != nil {
+		set, plain, err := m.set(ctx, tx, q)
+		if err != nil {
+			return nil, err
+		}
+		if plain {
+			did.found, did.moved, did.last = set.Found, set.Moved, set.Last
+			for _, queue := range set.Ring {
+				did.rings.add(queue)
+			}
+			return set.Left, nil
+		}
+	}
+	if q.Cutoff == 0 {
+		q.Cutoff = tx.Now()
+	}
+	ids, err := tx.Find(ctx, q)
+	did.found = len(ids)
+	return ids, err
 }
 
 // isRefusal tells a job that doesn't want the move from a database that failed
@@ -140,20 +190,12 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// skipped notes a job that somebody moved since it was found: a race lost, and
-// nothing done. What refuses a person's decision is counted there instead.
-func (b *Book) skipped(doing string, what What, j Job, why error) {
-	if what != FindMatching {
-		b.opts.Log.Info("lost race", "doing", doing, "job", j.ID, "why", why)
-	}
-}
-
 // RevokeLost takes back the claims of sessions that ended or that nobody
 // knows. It returns how many.
 func (b *Book) RevokeLost(ctx context.Context) (int, error) {
 	starts := map[ID]bool{}
 	lost := Finding{What: FindOfEndedSessions}
-	return b.repair(ctx, "revoking lost claims", lost, func(tx Tx, j Job) (Change, error) {
+	return b.repair(ctx, mending{doing: "revoking lost claims", find: lost, move: func(tx Tx, j Job) (Change, error) {
 		if _, known := starts[j.Session]; !known {
 			found, err := tx.Sessions(ctx, SessionFilter{ID: j.Session})
 			if err != nil {
@@ -166,18 +208,18 @@ func (b *Book) RevokeLost(ctx context.Context) (int, error) {
 		}
 		return j.Lose(Loss{Cause: LossSession, Owner: Owner{j.Session, j.Generation}, Starts: starts[j.Session]},
 			tx.Now())
-	})
+	}})
 }
 
 // RevokeOverdue takes back claims that ran past their run limit.
 func (b *Book) RevokeOverdue(ctx context.Context) (int, error) {
-	overdue := Finding{What: FindPastRunLimit}
-	return b.repair(ctx, "revoking overdue claims", overdue, func(tx Tx, j Job) (Change, error) {
+	late := Finding{What: FindPastRunLimit}
+	return b.repair(ctx, mending{doing: "revoking overdue claims", find: late, move: func(tx Tx, j Job) (Change, error) {
 		if j.State != Running || j.Deadline() > tx.Now() {
 			return Change{}, j.refuse("is within its run limit")
 		}
 		return j.Lose(Loss{Cause: LossTimeout, Owner: Owner{j.Session, j.Generation}}, tx.Now())
-	})
+	}})
 }
 
 // revoke takes back the claims given, as read in this transaction.
@@ -203,9 +245,10 @@ func revoke(ctx context.Context, tx Tx, jobs []Job, cause LossCause, starts bool
 
 // ExpireWaiting ends waiting jobs past their expires_at.
 func (b *Book) ExpireWaiting(ctx context.Context) (int, error) {
-	return b.repair(ctx, "expiring jobs", Finding{What: FindPastExpiry}, func(tx Tx, j Job) (Change, error) {
+	past := Finding{What: FindPastExpiry}
+	return b.repair(ctx, mending{doing: "expiring jobs", find: past, move: func(tx Tx, j Job) (Change, error) {
 		return j.Expire(tx.Now())
-	})
+	}})
 }
 
 // PruneOptions say what retention takes.

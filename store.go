@@ -94,6 +94,26 @@ type Claimer interface {
 	ClaimSet(ctx context.Context, r ClaimRequest) (claimed Claimed, plain bool, err error)
 }
 
+// Reviver is a Tx that finds the next jobs of a FindMatching and revives those at
+// once of which it is plain that they can be, exactly as Find, Lock, Job.Revive and
+// Save would one by one: the conformance suite holds it to that. Those that aren't
+// plain (an effect is open, the work happened, somebody changed the job since it was
+// found) it leaves as they are and names, and the caller goes one by one; it may
+// leave others with them. It answers false, and has changed nothing, when the filter
+// wants the steps.
+type Reviver interface {
+	ReviveSet(ctx context.Context, q Finding, by By) (set RevivedSet, plain bool, err error)
+}
+
+// RevivedSet is what a set of revivals did.
+type RevivedSet struct {
+	Found int      // jobs that matched, at most Finding.Limit
+	Last  int64    // Job.Ref of the last of them
+	Moved int      // of those, how many wait again
+	Ring  []string // queues in which one can be claimed now
+	Left  []ID     // all the others
+}
+
 // Renewer is a Tx that renews the lease of a session which owns nothing and lists
 // nothing in one step, as the steps of Tx would. Not done is that it has changed
 // nothing: the session is unknown or ended, or owns something.

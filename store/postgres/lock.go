@@ -42,10 +42,7 @@ func (t *tx) Lock(_ context.Context, ids []daybook.ID) ([]daybook.Job, error) {
 	if len(ids) == 0 {
 		return jobs, nil
 	}
-	if !t.patience {
-		t.later(anyCount, "", setPatience)
-		t.patience = true
-	}
+	t.bePatient()
 	list := texts(ids)
 	rest, err := t.atRest(list)
 	if err != nil {
@@ -71,6 +68,14 @@ func (t *tx) Lock(_ context.Context, ids []daybook.ID) ([]daybook.Job, error) {
 		jobs[i] = found[id]
 	}
 	return jobs, nil
+}
+
+// bePatient bounds how long the transaction waits for a lock.
+func (t *tx) bePatient() {
+	if !t.patience {
+		t.later(anyCount, "", setPatience)
+		t.patience = true
+	}
 }
 
 // atRest locks a set of jobs, and reports whether their own rows tell where each is.

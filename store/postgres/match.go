@@ -8,21 +8,15 @@ import (
 
 // findMatching walks jobs by arrival, each state from where it stands.
 func (v *view) findMatching(q daybook.Finding) (ids []daybook.ID, err error) {
-	f := q.Filter
-	if f.Reason != "" && f.State == "" {
-		f.State = daybook.SetAside
-	}
-	if f.Held {
-		f.State = daybook.Waiting
-	}
+	f := ofState(q.Filter)
 	var p params
-	after, limit := p.add(q.After)+"::bigint", " LIMIT "+p.add(int64(q.Limit))+"::bigint"
-	state := strconv.FormatInt(slowCode(f.State), 10)
 	switch {
 	case f.Key != "":
+		after, limit := p.add(q.After)+"::bigint", " LIMIT "+p.add(int64(q.Limit))+"::bigint"
 		return v.ids("SELECT j.id FROM daybook.job j WHERE j.id = (SELECT k.job FROM daybook.request k WHERE k.key = "+
 			p.add(f.Key)+"::text) AND j.seq > "+after+" AND "+conditions(f, &p)+" AND "+stands(f.State)+limit, p...)
 	case f.State == daybook.Running:
+		after, limit := p.add(q.After)+"::bigint", " LIMIT "+p.add(int64(q.Limit))+"::bigint"
 		return v.ids("SELECT j.id FROM (SELECT o.id, o.seq FROM daybook.owned o WHERE o.seq > "+after+
 			" ORDER BY o.seq OFFSET 0) o CROSS JOIN LATERAL (SELECT j.id FROM daybook.job j WHERE j.id = o.id AND "+
 			conditions(f, &p)+" OFFSET 0) j ORDER BY o.seq"+limit, p...)
@@ -30,9 +24,8 @@ func (v *view) findMatching(q daybook.Finding) (ids []daybook.ID, err error) {
 		if ids, few, err := v.fewWaiting(f, q); few || err != nil {
 			return ids, err
 		}
-	case f.State != "" && f.State != daybook.Succeeded: // in the order of job_slow and of no other index
-		query := "SELECT j.id FROM daybook.job j WHERE " + conditions(f, &p) + " AND j.state <> 0 AND j.state <= " + state +
-			" AND (j.state, j.seq) > (" + state + ", " + after + ") ORDER BY j.state, j.seq" + limit
+	case f.State != "" && f.State != daybook.Succeeded:
+		query := "SELECT j.id FROM daybook.job j WHERE " + matching(f, q, &p)
 		err = v.under(inOrder, v.ask(query, p, func(row []any) error {
 			ids = append(ids, id(row[0]))
 			return nil
@@ -40,6 +33,25 @@ func (v *view) findMatching(q daybook.Finding) (ids []daybook.ID, err error) {
 		return ids, err
 	}
 	return v.walkJobs(f, q)
+}
+
+// ofState is a filter with the state that its other parts name.
+func ofState(f daybook.Filter) daybook.Filter {
+	if f.Reason != "" && f.State == "" {
+		f.State = daybook.SetAside
+	}
+	if f.Held {
+		f.State = daybook.Waiting
+	}
+	return f
+}
+
+// matching are the next jobs j of a state that job.state tells, in the order of
+// job_slow and of no other index.
+func matching(f daybook.Filter, q daybook.Finding, p *params) string {
+	state := strconv.FormatInt(slowCode(f.State), 10)
+	return conditions(f, p) + " AND j.state <> 0 AND j.state <= " + state + " AND (j.state, j.seq) > (" + state + ", " +
+		p.add(q.After) + "::bigint) ORDER BY j.state, j.seq LIMIT " + p.add(int64(q.Limit)) + "::bigint"
 }
 
 // Whether a job j waits, or runs: a look into one place of an index, whatever

@@ -247,6 +247,14 @@ func (t *tx) count(queue string, counts daybook.Counts, ring bool) {
 	d.ring = d.ring || ring
 }
 
+// countMany notes what n alike changes did.
+func (t *tx) countMany(queue string, one daybook.Counts, n int64, ring bool) {
+	for _, field := range one.Fields() {
+		*field *= n
+	}
+	t.count(queue, one, ring)
+}
+
 // insertOutbox fails on a queue that isn't there: its counts would be lost.
 var insertOutbox = func() string {
 	values := make([]string, len(daybook.CountNames))
