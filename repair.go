@@ -169,7 +169,7 @@ func (did *batch) begin(ctx context.Context, tx Tx, m mending) ([]ID, error) {
 			for _, queue := range set.Ring {
 				did.rings.add(queue)
 			}
-			return set.Left, nil
+			return did.open(tx, m, set)
 		}
 	}
 	if q.Cutoff == 0 {
@@ -178,6 +178,23 @@ func (did *batch) begin(ctx context.Context, tx Tx, m mending) ([]ID, error) {
 	ids, err := tx.Find(ctx, q)
 	did.found = len(ids)
 	return ids, err
+}
+
+// open counts what the move says of the jobs of a set with an open effect. One that
+// it doesn't refuse is left, too.
+func (did *batch) open(tx Tx, m mending, set RevivedSet) ([]ID, error) {
+	left := set.Left
+	for _, j := range set.Open {
+		switch _, err := m.move(tx, j); {
+		case err == nil:
+			left = append(left, j.ID)
+		case !isRefusal(err):
+			return nil, err
+		default:
+			did.refused = append(did.refused, err)
+		}
+	}
+	return left, nil
 }
 
 // isRefusal tells a job that doesn't want the move from a database that failed

@@ -96,11 +96,11 @@ type Claimer interface {
 
 // Reviver is a Tx that finds the next jobs of a FindMatching and revives those at
 // once of which it is plain that they can be, exactly as Find, Lock, Job.Revive and
-// Save would one by one: the conformance suite holds it to that. Those that aren't
-// plain (an effect is open, the work happened, somebody changed the job since it was
-// found) it leaves as they are and names, and the caller goes one by one; it may
-// leave others with them. It answers false, and has changed nothing, when the filter
-// wants the steps.
+// Save would one by one: the conformance suite holds it to that. It leaves the others
+// as they are. Those with an open effect it tells, without a lock: what refuses is not
+// written. The rest (the work happened, somebody changed the job since it was found)
+// it names, and the caller goes one by one; it may leave others with them. It answers
+// false, and has changed nothing, when the filter wants the steps.
 type Reviver interface {
 	ReviveSet(ctx context.Context, q Finding, by By) (set RevivedSet, plain bool, err error)
 }
@@ -111,6 +111,7 @@ type RevivedSet struct {
 	Last  int64    // Job.Ref of the last of them
 	Moved int      // of those, how many wait again
 	Ring  []string // queues in which one can be claimed now
+	Open  []Job    // with an open effect: of each Ref, ID, State and OpenEffect
 	Left  []ID     // all the others
 }
 

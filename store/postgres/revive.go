@@ -17,23 +17,25 @@ var _ daybook.Reviver = (*tx)(nil)
 // rest. So what the ledger has against a row's version when it is found is all it ever
 // will have.
 const reviveSet = `WITH c AS MATERIALIZED (SELECT coalesce({now}::bigint, daybook.clock()) AS at),
-	f AS MATERIALIZED (SELECT j.seq, j.id, j.xmin AS version, j.reason, (SELECT bool_or(e.state = 'open'
-			OR e.name = 'handler' AND e.state = 'done') FROM daybook.effect e WHERE e.seq = j.seq) AS against
-		FROM daybook.job j WHERE {matching}),
+	f AS MATERIALIZED (SELECT j.seq, j.id, j.xmin AS version, j.reason, l.open, l.happened
+		FROM daybook.job j CROSS JOIN LATERAL (SELECT min(e.name) FILTER (WHERE e.state = 'open') AS open,
+			bool_or(e.name = 'handler' AND e.state = 'done') AS happened FROM daybook.effect e WHERE e.seq = j.seq) l
+		WHERE {matching}),
 	u AS (UPDATE daybook.job j SET state = 0, run_at = (SELECT c.at FROM c), expires_at = NULL, failures = NULL,
 			crashes = NULL, first_claimed_at = NULL, ended_at = NULL, reason = NULL
-		FROM f WHERE j.seq = f.seq AND j.xmin = f.version AND f.against IS NOT TRUE
-		RETURNING j.seq, j.queue, j.rank, j.run_at, j.kind, j.held_by, j.generation, f.reason, f.against),
+		FROM f WHERE j.seq = f.seq AND j.xmin = f.version AND f.open IS NULL AND f.happened IS NOT TRUE
+		RETURNING j.seq, j.queue, j.rank, j.run_at, j.kind, j.held_by, j.generation, f.reason,
+			f.happened IS NOT NULL AS ledger),
 	r AS (INSERT INTO daybook.ready (lane, rank, run_at, seq, kind, ledger)
-		SELECT CASE WHEN u.held_by IS NULL THEN u.queue ELSE -u.queue END, u.rank, u.run_at, u.seq, u.kind,
-			u.against IS NOT NULL FROM u),
+		SELECT CASE WHEN u.held_by IS NULL THEN u.queue ELSE -u.queue END, u.rank, u.run_at, u.seq, u.kind, u.ledger
+		FROM u),
 	e AS (INSERT INTO daybook.event (seq, at, what, generation, actor, reason, detail)
 		SELECT u.seq, u.run_at, 'revived', nullif(u.generation, 0), nullif({actor}::text, ''), nullif({why}::text, ''),
 			{was}::text || coalesce(' (' || u.reason || ')', '') FROM u)
 	SELECT NULL::uuid, NULL::text, (SELECT c.at FROM c), count(*), max(f.seq) FROM f UNION ALL
 	SELECT NULL, (SELECT q.name FROM daybook.queue q WHERE q.n = u.queue), NULL, count(*),
 		count(*) FILTER (WHERE u.held_by IS NULL) FROM u GROUP BY u.queue UNION ALL
-	SELECT f.id, NULL, NULL, NULL, NULL FROM f WHERE f.seq NOT IN (SELECT u.seq FROM u)`
+	SELECT f.id, f.open, NULL, NULL, f.seq FROM f WHERE f.seq NOT IN (SELECT u.seq FROM u)`
 
 // oneByOne is inOrder where rows that were found are looked up again: in the order in
 // which they are locked.
@@ -54,6 +56,9 @@ func (t *tx) ReviveSet(_ context.Context, q daybook.Finding, by daybook.By) (set
 		Now: daybook.Job{State: daybook.Waiting}}
 	err = t.under(oneByOne, t.ask(query, p, func(row []any) error {
 		switch {
+		case row[0] != nil && row[1] != nil:
+			set.Open = append(set.Open, daybook.Job{Ref: num(row[4]), ID: id(row[0]), State: f.State,
+				OpenEffect: text(row[1])})
 		case row[0] != nil:
 			set.Left = append(set.Left, id(row[0]))
 		case row[1] != nil:
