@@ -32,6 +32,7 @@ func runContract(t *testing.T, open opener) {
 	each(t, open, contractOfLists)
 	each(t, open, contractOfViews)
 	each(t, open, contractOfReview)
+	each(t, open, contractOfRevive)
 	each(t, open, contractOfCutovers)
 }
 
