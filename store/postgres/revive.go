@@ -75,8 +75,9 @@ func (t *tx) ReviveSet(_ context.Context, q daybook.Finding, by daybook.By) (set
 	return set, err == nil, err
 }
 
-// Many jobs that were read and revived go as a set: one statement for their rows, one that makes them
-// wait, one for the timeline. Each row must still be what the change was made of.
+// Many jobs that were read and then revived go as a set, too: one statement for their
+// rows, one that makes them wait, one for the timeline. Each row must still be what the
+// change was made of.
 const (
 	reviveJobs = `UPDATE daybook.job j SET state = 0, run_at = u.run_at, expires_at = NULL, failures = NULL,
 			crashes = NULL, first_claimed_at = NULL, ended_at = NULL, reason = NULL
