@@ -63,7 +63,8 @@ func measureBells(ctx context.Context, c config, dir string, out io.Writer) erro
 var bellNotes = []string{
 	"enqueue: one job a commit; one other end of the bell hears the rings",
 	"latency: from enqueue's return to the handler's first line, in one process with two books and two ends of the " +
-		"bell; the worker at its defaults, the peers at their fastest settings",
+		"bell, as two processes have them; one book: both share one, with the bell of PostgreSQL; the worker at its " +
+		"defaults, the peers at their fastest settings",
 }
 
 // bells are Daybook with each of them, on servers of their own, which stop ends.
@@ -81,6 +82,8 @@ func (l *lab) bells(t *table) (programs []program, stop func(), err error) {
 	}
 	add(noBell, "")
 	add("postgres", ownBell)
+	add("one book", ownBell)
+	programs[len(programs)-1].oneBook = true
 	if s, err := brokertest.Open(brokertest.RedisProgram()); err == nil {
 		stops = append(stops, s.Stop)
 		add("redis", "redis://"+s.Addr())
@@ -106,7 +109,7 @@ func (l *lab) bells(t *table) (programs []program, stop func(), err error) {
 // bellTrials are the rows, the bells beside each other and the peers.
 func (l *lab) bellTrials(bells, peers []program) (trials []trial) {
 	for _, p := range bells {
-		if p.system == noBell || p.bell == ownBell {
+		if p.system == noBell || p.bell == ownBell && !p.oneBook {
 			trials = append(trials, trial{crowdRow, p.system, l.crowd(p)})
 		}
 	}

@@ -68,6 +68,7 @@ type order struct {
 	Queues  int     `json:"queues,omitempty"`  // that the jobs are in, under pressure; 0 is one
 	Backlog bool    `json:"backlog,omitempty"` // there are more jobs than are to be worked, under pressure
 	Bell    string  `json:"bell,omitempty"`    // address of the bell's server
+	OneBook bool    `json:"one_book,omitempty"`
 	Clients int     `json:"clients,omitempty"` // of single; 0 is 8
 }
 

@@ -22,6 +22,7 @@ type program struct {
 	workOnly bool    // another setting of a system that has the other rows
 	noHear   bool    // it has no worker that could be idle
 	bell     string  // address of its bell's server; "postgres:" is its database
+	oneBook  bool    // whoever enqueues and whoever works share a book, and so an end of the bell
 }
 
 // find sets the command: a program of Node's, or else this one.
@@ -38,6 +39,7 @@ func (p *program) find(node, dir string) error {
 // run carries out one step in a process of its own.
 func (p program) run(ctx context.Context, o order) (r report, err error) {
 	o.Args = raw.Args
+	o.OneBook = p.oneBook
 	if o.Bell = p.bell; o.Bell == ownBell {
 		o.Bell = o.Place
 	}

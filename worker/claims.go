@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/daybookdev/daybook"
@@ -269,6 +270,7 @@ func (e *engine) accept(c call, claimed daybook.Claimed) int {
 	}
 	e.fill()
 	e.mu.Unlock()
+	runtime.Gosched() // to the first handler: this loop has a call to make before it waits
 	e.counters.claimed.Add(int64(len(jobs)))
 	if bell := e.book.Bell(); claimed.Full && bell != nil {
 		// One ring for ten thousand jobs wakes the fleet in doublings.

@@ -102,6 +102,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"not done goes to another", notDone, acknowledges},
 		{"never done is rung again", neverDone, acknowledges},
 		{"stats count", statsCount, outside},
+		{"who rings where somebody waits needs no server", ringsNear, outside},
 		{"ring never blocks", ringNeverBlocks, line},
 		{"publish answers in its time", publishInTime, line},
 		{"cut connection heals", cutHeals, line},

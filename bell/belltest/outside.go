@@ -139,3 +139,19 @@ func statsCount(t *testing.T, p *place) {
 		t.Errorf("nobody listens on the ringer's end, and it says %+v", s)
 	}
 }
+
+// ringsNear: a ring goes straight to a listener of the same end that waits for one
+// just then. The marker is taken over after what was rung before it.
+func ringsNear(t *testing.T, p *place) {
+	e := p.listen(t, "mail")
+	b := e.bell.(daybook.Outside)
+	soon(t, "a ring that needs no server", func() bool {
+		e.forget()
+		from := b.Stats()
+		b.Ring(t.Context(), "mail")
+		e.hears(t, "mail")
+		publish(t, b, daybook.Ring{Queue: "marker"})
+		s := b.Stats()
+		return s.Published == from.Published+1 && s.Heard == from.Heard+1
+	})
+}

@@ -86,10 +86,11 @@ func Open(url string, o Options) (*Bell, error) {
 	return b, nil
 }
 
-// Ring is daybook.Bell's.
+// Ring is daybook.Bell's. A listener of this end that waits for rings hears it
+// straight away, and nobody else then.
 func (b *Bell) Ring(_ context.Context, queue string) {
-	if daybook.CheckName("queue", queue) == nil {
-		b.out.Ring(daybook.Ring{Queue: queue})
+	if daybook.CheckName("queue", queue) == nil && b.ears.Ring(daybook.Ring{Queue: queue}, b.out.Ring) {
+		b.counts.heard.Add(1)
 	}
 }
 

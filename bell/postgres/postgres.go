@@ -178,8 +178,11 @@ func (b *Bell) change() {
 	}
 }
 
-// Ring says that the queue has work. It returns at once; see daybook.Bell.
-func (b *Bell) Ring(_ context.Context, queue string) { b.out.Ring(daybook.Ring{Queue: queue}) }
+// Ring says that the queue has work. It returns at once; see daybook.Bell. A listener
+// of this end that waits for rings hears it straight away, and nobody else then.
+func (b *Bell) Ring(_ context.Context, queue string) {
+	b.ears.Ring(daybook.Ring{Queue: queue}, b.out.Ring)
+}
 
 // Publish returns when the database has notified of the rings.
 func (b *Bell) Publish(ctx context.Context, rings []daybook.Ring) error {

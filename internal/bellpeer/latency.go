@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/worker"
 )
 
@@ -32,7 +33,7 @@ func (o order) latency(ctx context.Context) (millis []float64, err error) {
 	defer book.Close()
 	defer bell.Close()
 	begun, began := make([]time.Time, o.Jobs), make(chan int, o.Jobs+warm)
-	stop, err := o.work(ctx, func(n int) {
+	stop, err := o.work(ctx, book, func(n int) {
 		if n >= 0 {
 			begun[n] = time.Now()
 		}
@@ -83,12 +84,19 @@ func await(ctx context.Context, began <-chan int) error {
 	}
 }
 
-// work runs a worker until it is stopped, with a book and an end of the bell of
-// its own.
-func (o order) work(ctx context.Context, handle func(n int)) (stop func(), err error) {
-	book, bell, err := o.open(ctx)
-	if err != nil {
-		return nil, err
+// work runs a worker until it is stopped: with a book and an end of the bell of
+// its own, unless it is to share those of whoever enqueues.
+func (o order) work(ctx context.Context, book *daybook.Book, handle func(n int)) (stop func(), err error) {
+	leave := func() {}
+	if !o.OneBook {
+		own, bell, err := o.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		book, leave = own, func() {
+			bell.Close()
+			own.Close()
+		}
 	}
 	w := worker.New(book, worker.Config{Queues: []string{queue}})
 	worker.Handle(w, kind, func(_ context.Context, c *worker.Claim[numbered]) error {
@@ -101,7 +109,6 @@ func (o order) work(ctx context.Context, handle func(n int)) (stop func(), err e
 	return func() {
 		cancel()
 		<-ended
-		bell.Close()
-		book.Close()
+		leave()
 	}, nil
 }

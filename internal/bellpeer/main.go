@@ -27,9 +27,10 @@ import (
 
 // order is what it is told to do: its one argument, as JSON.
 type order struct {
-	Step    string  `json:"step"`  // migrate, single or latency
-	Place   string  `json:"place"` // the address of the database
-	Bell    string  `json:"bell"`  // the address of the bell; "" is none
+	Step    string  `json:"step"`     // migrate, single or latency
+	Place   string  `json:"place"`    // the address of the database
+	Bell    string  `json:"bell"`     // the address of the bell; "" is none
+	OneBook bool    `json:"one_book"` // whoever enqueues and whoever works share one, and an end of the bell
 	Jobs    int     `json:"jobs"`
 	Seconds float64 `json:"seconds"` // of single
 	Clients int     `json:"clients"` // of single

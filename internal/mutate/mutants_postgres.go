@@ -150,6 +150,8 @@ var postgresMutants = []mutant{
 		", daybook.lock_call($1::uuid)\"", "\"", "TestClaimCallTwice/few"),
 	pg("few-pause-lock", "a claim of few waits for a pause", "few.go",
 		"SELECT daybook.claims_shared(), ", "SELECT ", "TestClaimFewPause"),
+	pg("few-isolation", "a claim of few sees the pause that it waited for", "pooler.go",
+		"!own || name == isolation", "!own", "TestClaimFewPause"),
 	pg("few-paused", "no few jobs of a paused queue are claimed", fewJobs,
 		" AND w.paused_at IS NULL", "", "TestPauseWaitsForClaims/few"),
 	pg("few-timeline", "a claim of few sees another timeline", fewJobs,

@@ -127,9 +127,19 @@ func (e *Ears) Queues() (queues []string, all bool) {
 // Heard counts the rings that listeners here took.
 func (e *Ears) Heard() int64 { return e.heard.Load() }
 
+// Ring gives a ring that comes from this process to a listener of it that waits for
+// one now, and else to out. It needs no server then, and is true; what that listener
+// can't act on goes out too, so that another process gets it.
+func (e *Ears) Ring(ring daybook.Ring, out func(daybook.Ring)) (near bool) {
+	if near = e.TryHeard(wrap(ring, out)); !near {
+		out(ring)
+	}
+	return near
+}
+
 // Try gives the ring to a listener of its queue that waits for one now, the next
 // in turn, and is false when none does. It never blocks.
-func (e *Ears) Try(ring daybook.Ring) bool { return e.TryHeard(e.wrap(ring)) }
+func (e *Ears) Try(ring daybook.Ring) bool { return e.TryHeard(wrap(ring, e.again)) }
 
 // TryHeard is Try for a ring that brings its own Done, which knows what to do
 // with one that its listener couldn't act on.
@@ -154,12 +164,12 @@ func (e *Ears) TryHeard(heard daybook.Heard) bool {
 }
 
 // wrap makes a ring that can be given back.
-func (e *Ears) wrap(ring daybook.Ring) daybook.Heard {
+func wrap(ring daybook.Ring, again func(daybook.Ring)) daybook.Heard {
 	var once sync.Once
 	return daybook.Heard{Ring: ring, Done: func(acted bool) {
 		once.Do(func() {
 			if !acted {
-				e.again(ring)
+				again(ring)
 			}
 		})
 	}}
@@ -169,7 +179,7 @@ func (e *Ears) wrap(ring daybook.Ring) daybook.Heard {
 // queue: a second one joins the first. It is nil when nobody here listens to the
 // queue.
 func (e *Ears) Leave(ring daybook.Ring) *Left {
-	left, _ := e.LeaveHeard(e.wrap(ring))
+	left, _ := e.LeaveHeard(wrap(ring, e.again))
 	return left
 }
 
@@ -255,7 +265,7 @@ func (e *Ears) offer(l *ear) (heard daybook.Heard, left *Left, to chan<- daybook
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if l.catchUp {
-		return e.wrap(daybook.Ring{}), nil, l.out, e.look
+		return wrap(daybook.Ring{}, e.again), nil, l.out, e.look
 	}
 	for _, left := range e.order {
 		if l.hears(left.ring.Queue) {

@@ -233,6 +233,22 @@ func TestEars(t *testing.T) {
 		if e.Try(ring("mail")) {
 			t.Error("a ring went to nobody")
 		}
+		var out []daybook.Ring
+		send := func(r daybook.Ring) { out = append(out, r) }
+		if e.Ring(ring("mail"), send) || len(out) != 1 {
+			t.Errorf("a ring that nobody here waits for went out %d times, want once", len(out))
+		}
+		for i, acted := range []bool{true, false} {
+			go func() { h := <-mail; h.Finish(acted) }()
+			synctest.Wait()
+			if !e.Ring(ring("mail"), send) {
+				t.Error("a listener waits here, and the ring went out")
+			}
+			synctest.Wait()
+			if len(out) != 1+i || len(back) != 0 {
+				t.Errorf("heard here, acted on: %v; %d went out", acted, len(out)-1)
+			}
+		}
 		go func() { h := <-mail; h.Finish(false); h.Finish(false) }()
 		synctest.Wait()
 		if !e.Try(ring("mail")) {
@@ -263,7 +279,7 @@ func TestEars(t *testing.T) {
 		}
 		stop()
 		synctest.Wait()
-		if _, open := <-mail; open || e.Heard() != 4 {
+		if _, open := <-mail; open || e.Heard() != 6 {
 			t.Errorf("the channel of a listening that ended is open, or %d were heard", e.Heard())
 		}
 		e.Close()

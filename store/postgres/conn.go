@@ -221,6 +221,8 @@ type unit struct {
 	begin  []statement // that begin the transaction; nil when somebody else began it
 	before []statement // of them, those that weren't sent yet
 	kept   []statement
+	// committed: a transaction that nobody begins is READ COMMITTED on its connection
+	committed bool
 }
 
 // rows runs a query and scans its rows when all are there, so that scan may run
@@ -244,10 +246,14 @@ func (u *unit) later(want int64, what, query string, args ...any) {
 
 // raw runs a query and reads its rows as they come in. Only our own connections
 // carry such. One that is last commits in the same round trip: what is said after
-// it begins a new transaction.
+// it begins a new transaction. When nothing was sent before it, what one round trip
+// carries is a transaction by itself, and nothing has to say so.
 func (u *unit) raw(query string, args []any, last bool, read func(row cells) error) error {
 	list := []statement{{query: u.schema.in(query), args: args, cells: read, want: anyCount}}
-	if last {
+	switch {
+	case last && u.committed && len(u.before) == 1:
+		u.before = nil
+	case last:
 		list = append(list, statement{query: "COMMIT", want: anyCount})
 	}
 	_, err := u.now(list...)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/pgtest"
 )
 
 // bothClaims runs a test with claimFew, and with claim_jobs alone.
@@ -97,9 +98,15 @@ func TestClaimFewSkips(t *testing.T) {
 }
 
 // TestClaimFewPause: a claim that began after a pause waits for it, and then
-// sees it.
+// sees it, whatever the isolation is that the database's address asks for.
 func TestClaimFewPause(t *testing.T) {
-	h := newHot(t, Options{Patience: 10 * time.Second})
+	url := pgtest.SharedURL(t)
+	t.Run("plain", func(t *testing.T) { claimFewPause(t, url) })
+	t.Run("serializable", func(t *testing.T) { claimFewPause(t, dsn(url, isolation+"=serializable")) })
+}
+
+func claimFewPause(t *testing.T, url string) {
+	h := hotAt(t, url, Options{Patience: 10 * time.Second})
 	enqueued(t, h.book, 2)
 	s := session(t, h.book, time.Minute)
 	open := h.holds("SELECT daybook.claims_exclusive()")

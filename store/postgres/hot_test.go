@@ -27,7 +27,13 @@ type hot struct {
 
 func newHot(t *testing.T, o Options) *hot {
 	t.Helper()
-	h := &hot{T: t, book: fresh(t, pgtest.SharedURL(t), o), conn: dial(t, pgtest.SharedURL(t))}
+	return hotAt(t, pgtest.SharedURL(t), o)
+}
+
+// hotAt is newHot with settings of the address that leads to the same database.
+func hotAt(t *testing.T, url string, o Options) *hot {
+	t.Helper()
+	h := &hot{T: t, book: fresh(t, url, o), conn: dial(t, pgtest.SharedURL(t))}
 	h.store = h.book.Store().(*Store)
 	return h
 }

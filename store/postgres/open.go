@@ -139,11 +139,14 @@ func newStore(url string, o Options) (*Store, error) {
 
 // steady keeps plans from flipping: a table that was empty when a plan was made
 // looks as if reading all of it were cheapest, and that plan is kept for long.
-// And it ends the transaction of a process that was stopped, or cut off, in the
-// middle of it: for as long as that held its session's row, nobody could end the
-// session, nor give its jobs to others.
-var steady = map[string]string{"enable_seqscan": "off", "jit": "off",
+// A transaction that nobody begins is what those are that say so, whatever the
+// database's default is. And that of a process which was stopped, or cut off, in
+// the middle of it is ended: for as long as that held its session's row, nobody
+// could end the session, nor give its jobs to others.
+var steady = map[string]string{"enable_seqscan": "off", "jit": "off", isolation: "read committed",
 	"idle_in_transaction_session_timeout": strconv.FormatInt(idleMost.Milliseconds(), 10)}
+
+const isolation = "default_transaction_isolation"
 
 // idleMost is how long a transaction of the book's own, which asks one thing
 // right after the other, may wait for its process.

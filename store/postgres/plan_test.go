@@ -256,7 +256,7 @@ func (p *planner) check(t *testing.T, c call) {
 	if c.query == insertKnown || slices.Contains(fewClaims[:], c.query) || slices.Contains(fewAheads[:], c.query) {
 		plans = 1
 		for name, value := range steady {
-			_, err := open.Exec(t.Context(), "SET LOCAL "+name+" = "+value)
+			_, err := open.Exec(t.Context(), "SET LOCAL "+name+" = '"+value+"'")
 			ok(t, err)
 		}
 	}

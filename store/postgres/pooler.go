@@ -32,7 +32,7 @@ func (s *Store) tune(ctx context.Context, c *pgx.ConnConfig, chosen bool, settin
 		return nil
 	}
 	for name, value := range settings {
-		if _, own := c.RuntimeParams[name]; !own {
+		if _, own := c.RuntimeParams[name]; !own || name == isolation {
 			c.RuntimeParams[name] = value
 		}
 	}
