@@ -270,8 +270,8 @@ func (e *engine) accept(c call, claimed daybook.Claimed) int {
 	}
 	e.fill()
 	e.mu.Unlock()
-	runtime.Gosched() // to the first handler: this loop has a call to make before it waits
 	e.counters.claimed.Add(int64(len(jobs)))
+	runtime.Gosched() // to the first handler: this loop has a call to make before it waits
 	if bell := e.book.Bell(); claimed.Full && bell != nil {
 		// One ring for ten thousand jobs wakes the fleet in doublings.
 		bell.Ring(e.hard, jobs[len(jobs)-1].Queue)

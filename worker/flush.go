@@ -53,7 +53,10 @@ func (e *engine) record(batch []ending) {
 	for {
 		ctx, cancel := context.WithTimeout(e.hard, e.patience())
 		answers, err := e.book.Finish(ctx, outcomes)
-		away := ctx.Err() != nil || errors.Is(err, daybook.ErrUnavailable) || errors.Is(err, daybook.ErrBusy)
+		// Who may not write, or may not ask the server, is told so about the call, and it
+		// says nothing about the outcomes: those have answers of their own.
+		away := ctx.Err() != nil || errors.Is(err, daybook.ErrUnavailable) || errors.Is(err, daybook.ErrBusy) ||
+			errors.Is(err, daybook.ErrRefused)
 		cancel()
 		switch {
 		case err == nil:

@@ -49,6 +49,49 @@ func (p *poisonStore) Write(ctx context.Context, doing string, fn func(daybook.T
 	})
 }
 
+// barredStore refuses to record anything, as a database does whose user may not
+// write any more.
+type barredStore struct {
+	daybook.Store
+	barred atomic.Int64 // calls that it refuses
+}
+
+func (b *barredStore) Write(ctx context.Context, doing string, fn func(daybook.Tx) error) error {
+	if doing == "recording outcomes" && b.barred.Add(-1) >= 0 {
+		return daybook.Fail(daybook.CodeRefused, "the database's user may not do this")
+	}
+	return b.Store.Write(ctx, doing, fn)
+}
+
+// A worker whose user may not write for a while says what came of an attempt when
+// it may again: nothing runs twice, and nothing failed.
+func TestOutcomesOutliveARefusedUser(t *testing.T) {
+	inBubble(t, func(t *testing.T, book *daybooktest.Book) {
+		store := &barredStore{Store: book.Store()}
+		store.barred.Store(8)
+		own := daybook.New(store, daybook.Options{Log: slog.New(slog.DiscardHandler)})
+		w := worker.New(own, worker.Config{Queues: []string{"q"}, Concurrency: 10})
+		runs := 0
+		worker.Handle(w, "job", func(context.Context, *worker.Claim[none]) error {
+			runs++
+			return nil
+		})
+		id := enqueue(t, book, daybook.Request{})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.Run(ctx) }()
+		after(2 * time.Minute)
+		book.RequireState(id, daybook.Succeeded)
+		if left := store.barred.Load(); runs != 1 || left >= 0 {
+			t.Errorf("the job ran %d times, want once; %d refusals were left", runs, left)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
 // One outcome that can't be recorded holds up no other, and not the worker.
 func TestOutcomeThatCantBeRecordedIsLeftToTheLease(t *testing.T) {
 	inBubble(t, func(t *testing.T, book *daybooktest.Book) {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/store/postgres"
 )
 
 // server is what a postgres:// URL says of whom to ask, as far as it may be
@@ -53,6 +54,8 @@ func whyUnreachable(err error, at server) string {
 	var timeout net.Error
 	var certificate *tls.CertificateVerificationError
 	switch {
+	case errors.Is(err, postgres.ErrReadOnly):
+		return "it takes no writes (a standby, or read-only by default); name the primary in --db"
 	case errors.As(err, &dns):
 		return "there is no such host; correct --db"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):

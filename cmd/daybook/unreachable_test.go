@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/store/postgres"
 )
 
 // A server that isn't there, or isn't one, is told within a bounded time and
@@ -69,6 +70,7 @@ func TestWhyUnreachable(t *testing.T) {
 		{&pgconn.PgError{Code: "57P03"}, "starting or stopping"},
 		{&tls.CertificateVerificationError{Err: errors.New("x")}, "certificate"},
 		{errors.New("server refused TLS connection"), "doesn't speak TLS"},
+		{errors.Join(errors.New("server refused TLS connection"), postgres.ErrReadOnly), "name the primary"},
 		{fmt.Errorf("dialing: %w", context.DeadlineExceeded), "no answer in time"},
 		{errors.New("anything"), "the connection failed"},
 	} {

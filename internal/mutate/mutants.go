@@ -91,6 +91,8 @@ var mutants = []mutant{
 	{"call-repeat", "repeating a claim call gives the same claims", "own.go",
 		"\t\tif found {\n\t\t\tout = Claimed{", "\t\tif found && false {\n\t\t\tout = Claimed{", store, ""},
 
+	{"worker-barred", "an outcome waits for a user who may write again", "worker/flush.go",
+		" ||\n\t\t\terrors.Is(err, daybook.ErrRefused)", "", "./worker", "TestOutcomesOutlive"},
 	{"worker-lost", "a handler whose claim was taken back is told", "worker/renew.go",
 		"if r := e.held[ref]; r != nil && e.loseOne(r) {", "if r := e.held[ref]; r != nil && false {", loop, ""},
 	{"worker-cancel", "a handler asked to cancel is told", "worker/renew.go",

@@ -183,6 +183,44 @@ func TestL45_ReadOnlyNode(t *testing.T) {
 	})
 }
 
+// TestRefusedLogin: a server that lets nobody in for a while, or takes no writes, says
+// nothing about what was to be recorded, and no word of the driver's comes out.
+func TestRefusedLogin(t *testing.T) {
+	t.Parallel()
+	server := ownServer(t, pgtest.Options{})
+	admin := server.URL("postgres")
+	psql(t, admin, "CREATE ROLE barred LOGIN SUPERUSER")
+	url := strings.Replace(admin, "postgres@", "barred@", 1)
+	if url == admin {
+		t.Fatalf("%s names no user to replace", admin)
+	}
+	book := fresh(t, url, Options{})
+	enqueued(t, book, 1)
+	mine := claimed(t, book, session(t, book, time.Minute), 1)
+	for _, bar := range [][2]string{
+		{"ALTER ROLE barred NOLOGIN", "ALTER ROLE barred LOGIN"},
+		{"ALTER ROLE barred CONNECTION LIMIT 0 NOSUPERUSER", "ALTER ROLE barred CONNECTION LIMIT -1 SUPERUSER"},
+		{"ALTER ROLE barred SET default_transaction_read_only = on", "ALTER ROLE barred RESET ALL"},
+	} {
+		psql(t, admin, bar[0])
+		psql(t, admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'barred'")
+		for n := 0; n < 3; { // the first may meet the connection's end
+			_, err := book.Complete(t.Context(), mine[0].ID, ownerOf(mine[0]), nil)
+			if err == nil {
+				t.Fatalf("%s: it let us in", bar[0])
+			}
+			if text := err.Error(); daybook.CodeOf(err) != daybook.CodeUnavailable || strings.ContainsAny(text, "\n`") {
+				t.Fatalf("%s: got %q (%s), want unavailable in one line", bar[0], text, daybook.CodeOf(err))
+			}
+			n++
+		}
+		psql(t, admin, bar[1])
+		until(t, "a look", func() bool { _, err := book.Job(t.Context(), mine[0].ID); return err == nil })
+	}
+	_, err := book.Complete(t.Context(), mine[0].ID, ownerOf(mine[0]), nil)
+	ok(t, err)
+}
+
 // TestReadOnlyConnections: connections to what takes no writes any more are left
 // at the first refusal, all of them.
 func TestReadOnlyConnections(t *testing.T) {

@@ -147,6 +147,11 @@ func (e *exam) book() error {
 	behind := settings[daybook.SettingBookBehind]
 	e.note("lost commits", LevelBad.unless(behind == ""), orNone(behind),
 		"an owner held a generation that the book never gave: commits were lost; run daybook schema restored --since TIME")
+	lifted := settings[daybook.SettingIncarnation]
+	if lifted != "" && lifted != "0" {
+		lifted += ": commits may have been lost as often, in a failover or a restore; generations were lifted each time"
+	}
+	e.note("incarnation", LevelOK, orNone(lifted), "")
 	pass := settings[daybook.SettingPass]
 	last, err := daybook.ParseTime("pass", pass)
 	recent := err == nil && e.now.Sub(last) < 10*time.Minute

@@ -19,6 +19,8 @@ const (
 	stateDeadlock      = "40P01"
 	stateReadOnly      = "25006"
 	stateIdle          = "25P03" // see idleMost
+	stateTxTimeout     = "25P04" // transaction_timeout, and the connection ends
+	stateIdleSession   = "57P05" // idle_session_timeout
 	stateLockTimeout   = "55P03"
 	stateUnique        = "23505"
 	stateNotNull       = "23502"
@@ -51,17 +53,20 @@ func passing(err error) bool {
 }
 
 // away reports that the server can't do its work now: the connection is gone,
-// it is starting or stopping, it has become a read-only node, or it has no room.
+// it is starting or stopping, it has become a read-only node, it has no room, or it
+// doesn't let us in, for whatever reason: that says nothing of what was to be done.
 func away(err error) bool {
 	state := stateOf(err)
 	switch {
+	case isConnect(err), errors.Is(err, errBroken):
+		return true
 	case state == "":
 		var netErr net.Error
 		return errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 			errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) ||
-			errors.Is(err, context.Canceled) || pgconn.SafeToRetry(err) || isConnect(err) || errors.Is(err, errBroken)
-	case state == stateReadOnly, state == stateIdle, state == "57P01", state == "57P02", state == "57P03",
-		state == "57014":
+			errors.Is(err, context.Canceled) || pgconn.SafeToRetry(err)
+	case state == stateReadOnly, state == stateIdle, state == stateIdleSession, state == stateTxTimeout,
+		state == "57P01", state == "57P02", state == "57P03", state == "57014":
 		return true
 	}
 	class := state[:2]
@@ -82,11 +87,16 @@ func (s schema) friendly(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ours := errors.AsType[*daybook.Error](err); ours {
+	if own, ours := errors.AsType[*daybook.Error](err); ours {
+		if own != err && errors.Is(err, errBroken) { // the driver's words stand around it
+			return wrapped(own.Code, err, "%s", own.Text)
+		}
 		return err
 	}
 	state := stateOf(err)
 	switch {
+	case away(err) && isConnect(err) && state != "":
+		return wrapped(daybook.CodeUnavailable, err, "the database refused a connection for %s (SQLSTATE %s)", doing, state)
 	case away(err):
 		return daybook.Unavailable(doing, err)
 	case state == stateLockTimeout, passing(err):

@@ -61,6 +61,11 @@ func (s *Store) Pooled() bool {
 	return s.pooled
 }
 
+// ErrReadOnly is why the server that the URL leads to isn't used: it takes no
+// writes, as a standby.
+var ErrReadOnly error = &daybook.Error{Code: daybook.CodeUnavailable,
+	Text: "the server takes no writes (a standby, or read-only by default); name the primary"}
+
 // refuseReadOnly refuses a server that takes no writes: a standby, or a primary
 // that was demoted. The next connection may find the new primary.
 func refuseReadOnly(ctx context.Context, conn *pgconn.PgConn) error {
@@ -69,7 +74,7 @@ func refuseReadOnly(ctx context.Context, conn *pgconn.PgConn) error {
 		return result.Err
 	}
 	if len(result.Rows) == 1 && string(result.Rows[0][0]) == "on" {
-		return daybook.Fail(daybook.CodeUnavailable, "the server takes no writes (a standby?)")
+		return ErrReadOnly
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,6 +48,8 @@ func checkSchema(name string) error {
 	switch {
 	case name == "" || len(name) > 63 || strings.ContainsRune(name, 0):
 		return daybook.Invalid("schema", "wants 1–63 bytes, got %d", len(name))
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return daybook.Invalid("schema", "can't have a line's end or another control character in it, got %q", name)
 	case strings.HasPrefix(name, "pg_"):
 		return daybook.Invalid("schema", "can't begin with pg_: PostgreSQL keeps such names for itself; choose another")
 	case strings.Contains(name, "$$"):

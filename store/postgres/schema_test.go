@@ -39,7 +39,7 @@ func TestAnySchemaName(t *testing.T) {
 		}
 		healthy(t, book)
 	}
-	for _, name := range []string{"a$$b", string(make([]byte, 64))} {
+	for _, name := range []string{"a$$b", string(make([]byte, 64)), "a\nb", "a\rb", "a\x00"} {
 		if err := checkSchema(name); daybook.CodeOf(err) != daybook.CodeInvalid {
 			t.Errorf("schema %q: got %v", name, err)
 		}
