@@ -18,9 +18,9 @@ func (b *Bell) send(ctx context.Context, rings []daybook.Ring) error {
 	if !b.link.Wait(ctx) {
 		return b.unavailable("can't be reached", nil)
 	}
-	if b.kept != nil {
-		return b.kept.send(ctx, rings)
-	}
+	if b.kept != nil && b.kept.send(ctx, rings) == nil {
+		return nil
+	} // what can't be kept is heard all the same
 	nc := b.client.Load()
 	for _, r := range rings {
 		if err := nc.PublishMsg(b.message(b.names.rings, r)); err != nil {

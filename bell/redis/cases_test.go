@@ -3,10 +3,13 @@ package redis
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/internal/brokertest"
@@ -302,4 +305,69 @@ func TestWrongPassword(t *testing.T) {
 	if err := right.Publish(t.Context(), []daybook.Ring{{Queue: "mail"}}); err != nil {
 		t.Errorf("Publish with the right one: %v", err)
 	}
+}
+
+// TestPopRefused: a server that answers everything but lets nobody pop, as to a user
+// without the right or as a replica, isn't one that is heard: that is said once, it is
+// asked more and more rarely, and nobody looks into the book for it.
+func TestPopRefused(t *testing.T) {
+	server := brokertest.StartRedis(t)
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer admin.Close()
+	acl := func(rules ...any) {
+		t.Helper()
+		if err := admin.Do(t.Context(), append([]any{"ACL", "SETUSER", "default"}, rules...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acl("-blpop")
+	var mu sync.Mutex
+	var log strings.Builder
+	b := open(t, server.URL(), Options{Log: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))})
+	ctx, stop := context.WithCancel(t.Context())
+	rings, err := b.Listen(ctx, []string{"mail"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "four tries", func() bool {
+		refused, err := admin.Info(t.Context(), "commandstats").Result()
+		_, calls, found := strings.Cut(refused, "cmdstat_blpop:")
+		_, calls, _ = strings.Cut(calls, "rejected_calls=")
+		n := 0
+		fmt.Sscan(calls, &n)
+		return err == nil && found && n >= 4
+	})
+	said := func(what string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Count(log.String(), what)
+	}
+	if s := b.Stats(); s.Listening || s.Reconnects != 0 || said("can't be heard") != 1 || said("heard again") != 0 {
+		t.Errorf("%+v, and the log:\n%s", s, log.String())
+	}
+	select {
+	case r := <-rings:
+		t.Errorf("heard %+v", r.Ring)
+	default:
+	}
+	acl("+blpop")
+	if r := <-rings; r.Queue != "" {
+		t.Errorf("heard %+v, want to be told to look at everything", r.Ring)
+	}
+	soon(t, "being told", func() bool { return said("heard again") == 1 })
+	stop()
+	for range rings {
+	}
+}
+
+// lockedWriter is a log that a test reads meanwhile.
+type lockedWriter struct {
+	mu *sync.Mutex
+	to *strings.Builder
+}
+
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }

@@ -90,19 +90,23 @@ func (s *session) run(ctx context.Context) error {
 		s.conn.Close()
 		s.client.Close()
 	}()
-	if err := s.begin(ctx); err != nil {
+	if err := s.greet(ctx); err != nil {
 		return err
 	}
-	for {
+	for wait, turn := trial, min(max(s.echo/2, trial), blockMost); ; wait = turn {
 		if !s.aim() {
 			return nil
 		}
 		if err := s.ping(ctx); err != nil {
 			return err
 		}
-		r, ok, err := s.pop(ctx)
+		r, ok, err := s.pop(ctx, wait)
 		if err != nil {
 			return err
+		}
+		if !s.connected.Swap(true) {
+			s.began()
+			s.ears.CatchUp() // rings that came before may have been lost
 		}
 		if ok {
 			if err := s.deliver(ctx, r); err != nil {
@@ -112,8 +116,12 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// begin greets the server. Rings that came before may have been lost.
-func (s *session) begin(ctx context.Context) error {
+// trial is how long the first pop waits. A server that answers everything else may
+// refuse it, to a user without the right or as a replica: nothing is heard then.
+const trial = 10 * time.Millisecond
+
+// greet finds out whether the server answers, and how it calls this connection.
+func (s *session) greet(ctx context.Context) error {
 	if err := s.ping(ctx); err != nil {
 		return err
 	}
@@ -124,9 +132,6 @@ func (s *session) begin(ctx context.Context) error {
 		return err
 	}
 	s.blocked.Store(id)
-	s.began()
-	s.connected.Store(true)
-	s.ears.CatchUp()
 	return nil
 }
 
@@ -169,8 +174,7 @@ func (s *session) aim() bool {
 }
 
 // pop waits for a ring, for a while.
-func (s *session) pop(ctx context.Context) (r daybook.Ring, ok bool, err error) {
-	wait := min(max(s.echo/2, 10*time.Millisecond), blockMost)
+func (s *session) pop(ctx context.Context, wait time.Duration) (r daybook.Ring, ok bool, err error) {
 	asking, cancel := context.WithTimeout(ctx, wait+s.bound())
 	defer cancel()
 	seconds := strconv.FormatFloat(wait.Seconds(), 'f', 3, 64)
