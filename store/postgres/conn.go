@@ -221,8 +221,8 @@ type unit struct {
 	begin  []statement // that begin the transaction; nil when somebody else began it
 	before []statement // of them, those that weren't sent yet
 	kept   []statement
-	// committed: a transaction that nobody begins is READ COMMITTED on its connection
-	committed bool
+	// readCommitted is what a transaction is that nobody begins, on this connection
+	readCommitted bool
 }
 
 // rows runs a query and scans its rows when all are there, so that scan may run
@@ -251,7 +251,7 @@ func (u *unit) later(want int64, what, query string, args ...any) {
 func (u *unit) raw(query string, args []any, last bool, read func(row cells) error) error {
 	list := []statement{{query: u.schema.in(query), args: args, cells: read, want: anyCount}}
 	switch {
-	case last && u.committed && len(u.before) == 1:
+	case last && u.readCommitted && len(u.before) == 1:
 		u.before = nil
 	case last:
 		list = append(list, statement{query: "COMMIT", want: anyCount})

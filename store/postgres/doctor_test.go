@@ -315,3 +315,13 @@ func TestDoctorOfCommits(t *testing.T) {
 		}
 	}
 }
+
+// How often commits may have been lost is told, though nothing is wrong any more.
+func TestDoctorTellsTheIncarnation(t *testing.T) {
+	book := fresh(t, pgtest.SharedURL(t), Options{})
+	s := book.Store().(*Store)
+	examined(t, s, 0).want(t, "incarnation", LevelOK, "none")
+	_, err := book.Restored(t.Context(), daybook.At(time.Now()), daybook.By{Actor: "ada", Reason: "a disk's snapshot"})
+	ok(t, err)
+	examined(t, s, 0).want(t, "incarnation", LevelOK, "1: commits may have been lost")
+}

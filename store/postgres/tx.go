@@ -117,7 +117,7 @@ func (s *Store) transact(ctx context.Context, begin string, fn func(u *unit) err
 	c := &line{s: s, conn: conn}
 	defer c.release()
 	u := &unit{ctx: ctx, schema: s.schema, sender: c, begin: s.begin(begin)}
-	u.before, u.committed = u.begin, s.prepares && !s.Pooled()
+	u.before, u.readCommitted = u.begin, s.prepares && !s.Pooled()
 	if err := fn(u); err != nil {
 		c.abort(ctx, u.before == nil)
 		return err
