@@ -98,7 +98,7 @@ func (e *engine) run(ctx context.Context) error {
 	<-claiming.Done()
 	e.shutDown()
 	e.end()
-	within(endMost, loops.Wait)
+	within(loopsMost, loops.Wait)
 	e.log.Info("worker stopped")
 	return e.failure()
 }

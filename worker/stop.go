@@ -9,11 +9,13 @@ import (
 
 const (
 	// settleMost is how long handlers get to return, and outcomes to be
-	// recorded, after the grace; endMost is for the end of the session, and
-	// again for the loops. All are inside the second that Run may take after
-	// the grace.
+	// recorded, after the grace. byeMost is when the end of the session is over,
+	// counted from there too: a session that isn't ended costs each of its jobs a
+	// lease, so it gets what the handlers left. loopsMost is for the loops. All
+	// are inside the second that Run may take after the grace.
 	settleMost = 400 * time.Millisecond
-	endMost    = 250 * time.Millisecond
+	byeMost    = 850 * time.Millisecond
+	loopsMost  = 100 * time.Millisecond
 	// atOnce takes settleMost's place after Stop.
 	atOnce = 50 * time.Millisecond
 )
@@ -23,7 +25,9 @@ const (
 // ended already; renewals and outcomes go on meanwhile.
 func (e *engine) shutDown() {
 	e.giveBackQueue()
-	if !e.settled(max(0, e.cfg.Grace), e.stop) {
+	settled := e.settled(max(0, e.cfg.Grace), e.stop)
+	over := time.Now().Add(byeMost)
+	if !settled {
 		e.endHandlers()
 		rest := settleMost
 		if e.stopped() {
@@ -32,7 +36,7 @@ func (e *engine) shutDown() {
 		e.settled(rest, nil)
 	}
 	e.abandon()
-	e.sayGoodbye()
+	e.sayGoodbye(time.Until(over))
 }
 
 func (e *engine) giveBackQueue() {
@@ -108,7 +112,7 @@ func (e *engine) abandon() {
 
 // sayGoodbye ends the session, which gives back what it still owns without
 // blame. When the database is away the lease does that.
-func (e *engine) sayGoodbye() {
+func (e *engine) sayGoodbye(most time.Duration) {
 	e.mu.Lock()
 	session := e.session.ID
 	e.session = daybook.Session{}
@@ -116,8 +120,8 @@ func (e *engine) sayGoodbye() {
 	if session.IsZero() {
 		return
 	}
-	within(endMost, func() {
-		ctx, cancel := context.WithTimeout(e.hard, endMost)
+	within(most, func() {
+		ctx, cancel := context.WithTimeout(e.hard, most)
 		defer cancel()
 		if err := e.book.EndSession(ctx, session); err != nil && !ended(err) {
 			e.log.Warn("the session could not be ended; its lease will run out", "session", session, "err", err)

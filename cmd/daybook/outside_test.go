@@ -146,6 +146,9 @@ func testL55TermWithTwentyRunning(t *testing.T, c *cli) {
 	if d := timed(func() { p.ends(statusDone) }); d > most {
 		t.Errorf("ended after %s, want within %s", d, most)
 	}
+	// A machine too busy to end the session within that second says so, and leaves
+	// to the lease what it didn't give back.
+	late := !*timing && p.said("the session could not be ended")
 	succeeded, waiting := 0, 0
 	for n := range 25 {
 		j := c.job(n + 1)
@@ -154,6 +157,11 @@ func testL55TermWithTwentyRunning(t *testing.T, c *cli) {
 			succeeded++
 		case daybook.Waiting:
 			waiting++
+		case daybook.Running:
+			if late {
+				waiting++
+				continue
+			}
 		}
 		if j.Failures != 0 || j.Crashes != 0 || j.LastError != nil {
 			t.Errorf("job %d: got %+v, want nobody blamed", n+1, j)

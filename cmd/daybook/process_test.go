@@ -132,6 +132,13 @@ func (p *process) says(text string, n int) []string {
 	}
 }
 
+// said tells whether a line of standard error so far holds the text.
+func (p *process) said(text string) bool {
+	p.err.mu.Lock()
+	defer p.err.mu.Unlock()
+	return slices.ContainsFunc(p.err.all, func(line string) bool { return strings.Contains(line, text) })
+}
+
 // ends waits for the process to end, and holds it to an exit status.
 func (p *process) ends(want int) {
 	p.t.Helper()
