@@ -59,7 +59,8 @@ func heals(t *testing.T, e *ear, ringer daybook.Bell, queue string) {
 	})
 }
 
-// publishInTime: an error comes when ctx ends, or before.
+// publishInTime: an error comes when ctx ends, or before, and nobody says that
+// nothing lies in a bell that can't be asked.
 func publishInTime(t *testing.T, p *place) {
 	b := p.outside(t)
 	publish(t, b, daybook.Ring{Queue: "mail"})
@@ -79,6 +80,11 @@ func publishInTime(t *testing.T, p *place) {
 		}
 		over.Stop()
 		cancel()
+		asking, enough := context.WithTimeout(t.Context(), 2*Echo)
+		if rings, err := b.Peek(asking, 10); err == nil {
+			t.Errorf("%s: Peek answers %d rings of a server that doesn't", name, len(rings))
+		}
+		enough()
 		if s := b.Stats(); s.Failed < 1 {
 			t.Errorf("%s: a ring that failed isn't counted: %+v", name, s)
 		}

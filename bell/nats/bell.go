@@ -37,6 +37,8 @@ type Bell struct {
 	subs   subscriptions
 	back   givenBack
 
+	refused ring.Said // by the server, since it was connected
+
 	counts struct{ heard, doubled, passed, reconnects atomic.Int64 }
 }
 
@@ -127,7 +129,7 @@ func (b *Bell) Publish(ctx context.Context, rings []daybook.Ring) error {
 // Depth is daybook.Outside's; core NATS keeps nothing and answers nil.
 func (b *Bell) Depth(ctx context.Context) (map[string]int64, error) {
 	if b.kept == nil {
-		return nil, nil
+		return nil, b.answers(ctx)
 	}
 	return b.kept.depth(ctx)
 }
@@ -135,7 +137,7 @@ func (b *Bell) Depth(ctx context.Context) (map[string]int64, error) {
 // Peek is daybook.Outside's; core NATS keeps nothing and answers nil.
 func (b *Bell) Peek(ctx context.Context, most int) ([]daybook.Ring, error) {
 	if b.kept == nil {
-		return nil, nil
+		return nil, b.answers(ctx)
 	}
 	return b.kept.peek(ctx, most)
 }

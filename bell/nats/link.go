@@ -71,6 +71,7 @@ func reconnectDelay(tries int) time.Duration {
 
 func (b *Bell) upAgain(nc *natsgo.Conn) {
 	b.client.Store(nc)
+	b.refused.ForgetAll()
 	changed, first := b.link.Set(true)
 	if changed && !first {
 		b.log.Info("the bell is connected again; workers look for what was rung meanwhile")
@@ -92,10 +93,7 @@ func (b *Bell) down(cause error) {
 // causeOf is an error of the client for the log. It has no URL in it, and so no
 // password.
 func causeOf(err error) string {
-	if err == nil {
-		return "the connection was closed"
-	}
-	return err.Error()
+	return strings.TrimPrefix(ring.Cause(err, nil), "nats: ")
 }
 
 // clientError hears what the client has to say besides.
@@ -104,6 +102,9 @@ func (b *Bell) clientError(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
 		b.ears.CatchUp() // rings were lost
 		return
 	}
-	b.log.Warn("the server refuses something that the bell wants; look at the permissions of its user",
-		"cause", causeOf(err))
+	// While a password is wrong the server says so at every try to connect.
+	if cause := causeOf(err); b.refused.First(cause) {
+		b.log.Warn("the server refuses something that the bell wants; look at its user, password and permissions",
+			"cause", cause)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/daybookdev/daybook"
+	natsgo "github.com/nats-io/nats.go"
 )
 
 // sendMost bounds how long one batch of rings may take.
@@ -30,8 +31,23 @@ func (b *Bell) send(ctx context.Context, rings []daybook.Ring) error {
 	if len(rings) == 0 {
 		return nil
 	}
+	return b.flush(ctx, nc)
+}
+
+// flush waits until the server has read all that was sent.
+func (b *Bell) flush(ctx context.Context, nc *natsgo.Conn) error {
 	if err := nc.FlushWithContext(ctx); err != nil {
 		return b.unavailable("doesn't answer", err)
 	}
 	return nil
+}
+
+// answers asks the server whether it is there, for who asks what lies in it.
+func (b *Bell) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sendMost)
+	defer cancel()
+	if !b.link.Wait(ctx) {
+		return b.unavailable("can't be reached", nil)
+	}
+	return b.flush(ctx, b.client.Load())
 }

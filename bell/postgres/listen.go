@@ -49,7 +49,7 @@ func (b *Bell) listen() {
 		case b.ctx.Err() != nil || err == nil:
 			continue
 		case !lost:
-			b.log.Warn("the bell can't be heard; work is found by polling meanwhile", "bell", b.where, "cause", err)
+			b.log.Warn("the bell can't be heard; work is found by polling meanwhile", "bell", b.where, "cause", causeOf(err))
 			lost = true
 		}
 		if s.mute {

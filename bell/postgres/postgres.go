@@ -197,8 +197,18 @@ func (b *Bell) Listen(ctx context.Context, queues []string) (<-chan daybook.Hear
 // Depth is nil: nothing is kept.
 func (b *Bell) Depth(context.Context) (map[string]int64, error) { return nil, nil }
 
-// Peek is nil: nothing is kept.
-func (b *Bell) Peek(context.Context, int) ([]daybook.Ring, error) { return nil, nil }
+// Peek is nil: nothing is kept. It asks whether the database is there.
+func (b *Bell) Peek(ctx context.Context, _ int) ([]daybook.Ring, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := pgconn.ConnectConfig(ctx, b.config)
+	if err != nil {
+		return nil, &daybook.Error{Code: daybook.CodeUnavailable, Err: err,
+			Text: "the database at " + b.where + " can't be reached for the bell"}
+	}
+	letGo(conn)
+	return nil, nil
+}
 
 // Stats says what this process's end of the bell has seen.
 func (b *Bell) Stats() daybook.BellStats {

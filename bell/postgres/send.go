@@ -195,7 +195,7 @@ func (s *sender) lookAtQueue(ctx context.Context) {
 func (b *Bell) failed(rings int, err error) {
 	if !b.failing.Swap(true) && b.ctx.Err() == nil {
 		b.log.Warn("the bell takes no rings; work is found by polling meanwhile", "bell", b.where,
-			"rings", rings, "error", err, "cause", errors.Unwrap(err))
+			"rings", rings, "error", err, "cause", causeOf(err))
 	}
 }
 
@@ -205,6 +205,17 @@ func stateOf(err error) string {
 		return e.Code
 	}
 	return ""
+}
+
+// causeOf is an error of the driver for the log.
+func causeOf(err error) string {
+	return ring.Cause(err, func(err error) (string, bool) {
+		e, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok {
+			return "", false
+		}
+		return "the server says " + strconv.Quote(e.Message) + " (" + e.Code + ")", true
+	})
 }
 
 // leaving reports that the server ended the connection, as when it is shut down.

@@ -33,7 +33,7 @@ type Bell struct {
 
 	session atomic.Pointer[session] // the newest; nil before the first
 	known   known
-	said    said
+	said    ring.Said // of queues that aren't as they should be
 
 	counts struct{ heard, doubled, passed, reconnects atomic.Int64 }
 }
@@ -176,29 +176,4 @@ func (k *known) add(queues ...string) {
 			k.queues[q] = true
 		}
 	}
-}
-
-// said is what people were told about queues of the server, once each.
-type said struct {
-	mu     sync.Mutex
-	queues map[string]bool
-}
-
-func (s *said) first(queue string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.queues[queue] {
-		return false
-	}
-	if s.queues == nil {
-		s.queues = map[string]bool{}
-	}
-	s.queues[queue] = true
-	return true
-}
-
-func (s *said) forget(queue string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.queues, queue)
 }

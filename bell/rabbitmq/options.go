@@ -38,8 +38,9 @@ const (
 	AgeDefault         = time.Hour
 )
 
-const urlWanted = "wants amqp://[user:password@]host[:port][/vhost], or amqps://…; " +
-	"/ and @ in a password are %2F and %40"
+// urlWanted has no at sign: what hides passwords would take it for the end of one.
+const urlWanted = "wants amqp://HOST, amqp://HOST:PORT/VHOST, or amqps://…; a user and a password stand before " +
+	"HOST as in any URL, with %2F for a slash and %40 for an at sign in them"
 
 // settings are what may stand behind the question mark: the client knows them.
 // Those that would change what this package promises aren't among them.

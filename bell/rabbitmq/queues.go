@@ -74,18 +74,18 @@ func (b *Bell) blamed(err error) (queue string, ok bool) {
 
 // sayOdd tells people about a queue that is there and isn't as it should be.
 func (b *Bell) sayOdd(queue string, cause error) {
-	if !b.said.first(queue) {
+	if !b.said.First(queue) {
 		return
 	}
 	b.log.Error("the queue "+b.place(queue)+" isn't as the bell makes it, or may not be made; it is used as it is, "+
-		"and rings may pile up in it: delete it, and the bell makes it anew", "cause", cause)
+		"and rings may pile up in it: delete it, and the bell makes it anew", "cause", causeOf(cause))
 }
 
 // sayDeaf tells people about a queue that can't be listened to.
 func (b *Bell) sayDeaf(queue string, cause error) {
-	if !b.said.first("deaf " + queue) {
+	if !b.said.First("deaf " + queue) {
 		return
 	}
 	b.log.Error("the queue "+b.place(queue)+" can't be listened to; its jobs start by polling until it can: "+
-		"delete it, or give the bell's user the right to read it", "cause", cause)
+		"delete it, or give the bell's user the right to read it", "cause", causeOf(cause))
 }

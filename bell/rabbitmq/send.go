@@ -138,7 +138,7 @@ func (p *speaker) returned(rings []daybook.Ring) (again []daybook.Ring) {
 				gone[q] = true
 				delete(p.made, q)
 				delete(p.odd, q)
-				p.s.b.said.forget(q)
+				p.s.b.said.Forget(q)
 			}
 			continue
 		default:

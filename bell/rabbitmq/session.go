@@ -2,6 +2,7 @@ package rabbitmq
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -157,8 +158,19 @@ func (b *Bell) down(cause error) {
 	}
 	if changed, first := b.link.Set(false); changed || first {
 		b.log.Warn("the bell can't be reached; it is tried again and again, and until then jobs start by polling",
-			"cause", cause)
+			"cause", causeOf(cause))
 	}
+}
+
+// causeOf is an error of the client for the log.
+func causeOf(err error) string {
+	return ring.Cause(err, func(err error) (string, bool) {
+		said, ok := errors.AsType[*amqp.Error](err)
+		if !ok {
+			return "", false
+		}
+		return fmt.Sprintf("the server says %q (%d)", said.Reason, said.Code), true
+	})
 }
 
 // current is the session that is connected now, or nil.

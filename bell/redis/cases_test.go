@@ -2,10 +2,14 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -282,8 +286,8 @@ func TestWrongURL(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	b := open(t, "redis://127.0.0.1:1", Options{})
 	err := b.Publish(t.Context(), []daybook.Ring{{Queue: "mail"}})
-	if daybook.CodeOf(err) != daybook.CodeUnavailable || !strings.Contains(fmt.Sprint(cause(err)), "refused") {
-		t.Errorf("Publish to nobody: %v, because of %v", err, cause(err))
+	if daybook.CodeOf(err) != daybook.CodeUnavailable || !strings.Contains(causeOf(err), "connection refused") {
+		t.Errorf("Publish to nobody: %v, because of %s", err, causeOf(err))
 	}
 	if lines := said.all(); len(lines) > 0 {
 		t.Errorf("the driver wrote to standard error: %v", lines)
@@ -370,4 +374,68 @@ func (w lockedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.to.Write(p)
+}
+
+// What waits for a server that answers nothing ends with the bell: Close isn't kept
+// until the answer's time is over.
+func TestConnectionsEndWithTheBell(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	b := open(t, "redis://"+silent.Addr().String(), Options{})
+	conn, err := b.dialer(nil)(t.Context(), "tcp", silent.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := conn.Read(make([]byte, 1))
+		ended <- err
+	}()
+	b.Ring(t.Context(), "mail")
+	b.Close()
+	if err := <-ended; err == nil {
+		t.Error("the connection outlived the bell")
+	}
+	if _, err := b.dialer(nil)(t.Context(), "tcp", silent.Addr().String()); err == nil {
+		t.Error("the bell connects after its end")
+	}
+}
+
+// told is an answer of the server.
+type told string
+
+func (t told) Error() string { return string(t) }
+func (told) RedisError()     {}
+
+// What Redis says is told as what to do, and its own words only in the log.
+func TestWhy(t *testing.T) {
+	said := func(text string) error { return fmt.Errorf("outside: %w", told(text)) }
+	for _, test := range []struct {
+		err         error
+		want, cause string
+	}{
+		{said("NOAUTH Authentication required."), "password", `the server says "NOAUTH Authentication required."`},
+		{said("WRONGPASS invalid username-password pair"), "password", "WRONGPASS"},
+		{said("NOPERM this user has no permissions"), "rights", "NOPERM"},
+		{said("READONLY You can't write against a read only replica."), "replica", "READONLY"},
+		{said("OOM command not allowed when used memory > 'maxmemory'."), "maxmemory", "OOM"},
+		{said("LOADING Redis is loading the dataset"), "LOADING", "LOADING"},
+		{said("MISCONF Redis is configured to save"), "disk", "MISCONF"},
+		{said("MOVED 3999 127.0.0.1:6381"), "cluster", "MOVED"},
+		{said("ERR unknown command 'X'\nlevel=ERROR"), "version", `\nlevel`},
+		{context.DeadlineExceeded, "did not answer", "no answer in time"},
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "did not answer", "connection refused"},
+		{io.EOF, "did not answer", "the connection was closed"},
+		{errors.New("a\nb"), "did not answer", "a b"},
+	} {
+		if got := unavailable("taking rings", test.err); !strings.Contains(got.Error(), test.want) {
+			t.Errorf("%v: got %q, want something of %q", test.err, got, test.want)
+		}
+		if got := causeOf(test.err); !strings.Contains(got, test.cause) || strings.Contains(got, "\n") {
+			t.Errorf("%v: got the cause %q, want something of %q", test.err, got, test.cause)
+		}
+	}
 }

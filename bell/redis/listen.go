@@ -45,7 +45,7 @@ func (b *Bell) listen() {
 			n = 0
 			continue
 		case !lost:
-			b.log.Warn("the bell can't be heard; work is found by polling meanwhile", "bell", b.where, "cause", err)
+			b.log.Warn("the bell can't be heard; work is found by polling meanwhile", "bell", b.where, "cause", causeOf(err))
 		}
 		lost = true
 		if !pause.Wait(b.ctx) {

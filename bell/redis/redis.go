@@ -11,9 +11,12 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +50,8 @@ const (
 const (
 	// patience bounds a batch of rings, and any other question.
 	patience = 3 * time.Second
+	// lastWords is how long Close waits for a server that doesn't answer.
+	lastWords = time.Second
 	// blockMost bounds how long one pop waits at the server.
 	blockMost = 5 * time.Second
 	// ringsMost is how many rings of one queue lie in the bell: one wakes a
@@ -163,9 +168,55 @@ func (b *Bell) connect(conns int) *redis.Client {
 	opt.DialerRetries, opt.MaxRetries = 1, -1
 	opt.DisableIdentity = true // a round trip
 	opt.Protocol = 2
-	opt.Dialer = quietly(redis.NewDialer(&opt))
+	opt.Dialer = quietly(b.dialer(opt.TLSConfig))
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(&opt)
+}
+
+// dialer makes connections that last as long as the bell does: Close doesn't wait
+// for a host that swallows what it is sent.
+func (b *Bell) dialer(secret *tls.Config) dialer {
+	plain := &net.Dialer{Timeout: patience}
+	dial := plain.DialContext
+	if secret != nil {
+		dial = (&tls.Dialer{NetDialer: plain, Config: secret}).DialContext
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(b.ctx, cancel)()
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		loose := context.AfterFunc(b.ctx, func() { conn.Close() })
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			return tiedTCP{tcp, loose}, nil
+		}
+		return tied{conn, loose}, nil
+	}
+}
+
+// tied is a connection that ends with the bell.
+type tied struct {
+	net.Conn
+	loose func() bool
+}
+
+func (c tied) Close() error {
+	c.loose()
+	return c.Conn.Close()
+}
+
+// tiedTCP is one of which the driver can find out whether the server closed it.
+type tiedTCP struct {
+	*net.TCPConn
+	loose func() bool
+}
+
+func (c tiedTCP) Close() error {
+	c.loose()
+	return c.TCPConn.Close()
 }
 
 // quietly has a dial that failed succeed with a connection that fails: of the
@@ -239,14 +290,16 @@ func (b *Bell) Stats() daybook.BellStats {
 // harmless.
 func (b *Bell) Close() error {
 	b.once.Do(func() {
+		// A command that waits for its answer ends with its deadline or with its
+		// connection, whatever becomes of its context.
+		late := time.AfterFunc(lastWords, b.cancel)
+		defer late.Stop()
 		b.out.Close()
 		b.ears.Close() // a pop that waits is nudged and gives back what it got
 		close(b.closing)
-		late := time.NewTimer(patience / 6)
-		defer late.Stop()
 		select {
 		case <-b.ended:
-		case <-late.C: // the server doesn't answer
+		case <-b.ctx.Done(): // the server doesn't answer
 		}
 		b.cancel()
 		b.done.Wait()
@@ -256,6 +309,32 @@ func (b *Bell) Close() error {
 }
 
 func unavailable(doing string, err error) error {
-	return &daybook.Error{Code: daybook.CodeUnavailable, Err: err,
-		Text: "Redis did not answer while " + doing + "; is it running, and may this user write?"}
+	return &daybook.Error{Code: daybook.CodeUnavailable, Err: err, Text: why(err) + ", while " + doing}
+}
+
+// why is what a caller is told of an error: a refusal of the server says what to do,
+// and doesn't say what the server said, which may quote a command.
+func why(err error) string {
+	said, ok := errors.AsType[redis.Error](err)
+	if !ok {
+		return "Redis did not answer; is it running there?"
+	}
+	word, _, _ := strings.Cut(said.Error(), " ")
+	switch word {
+	case "NOAUTH", "WRONGPASS":
+		return "Redis doesn't let this user in; look at the user and the password in the bell's URL"
+	case "NOPERM":
+		return "Redis gives this user too few rights; see the guide of the bells for those that it needs"
+	case "READONLY":
+		return "this Redis is a replica, which takes no rings; give the bell the primary"
+	case "OOM":
+		return "Redis is out of memory (maxmemory) and takes no rings"
+	case "LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN":
+		return "Redis is busy with itself (" + word + ") and answers later"
+	case "MISCONF":
+		return "Redis can't save to its disk and takes no rings"
+	case "MOVED", "ASK", "CLUSTERDOWN", "CROSSSLOT":
+		return "this node of a Redis cluster doesn't hold the bell's keys; give the bell the node that does"
+	}
+	return "Redis refused; is it version 6 or newer?"
 }

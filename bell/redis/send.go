@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/daybookdev/daybook"
+	"github.com/daybookdev/daybook/internal/ring"
 )
 
 func (b *Bell) rungKey() string             { return "{" + b.name + "}:rung" }
@@ -34,16 +36,19 @@ func (b *Bell) send(ctx context.Context, rings []daybook.Ring) error {
 func (b *Bell) failed(rings int, err error) {
 	if !b.failing.Swap(true) && b.ctx.Err() == nil {
 		b.log.Warn("the bell takes no rings; work is found by polling meanwhile", "bell", b.where,
-			"rings", rings, "error", err, "cause", cause(err))
+			"rings", rings, "error", err, "cause", causeOf(err))
 	}
 }
 
-// cause is what the driver said, for the log.
-func cause(err error) error {
-	if inside := errors.Unwrap(err); inside != nil {
-		return inside
-	}
-	return err
+// causeOf is an error of the driver for the log.
+func causeOf(err error) string {
+	return ring.Cause(err, func(err error) (string, bool) {
+		said, ok := errors.AsType[redis.Error](err)
+		if !ok {
+			return "", false
+		}
+		return "the server says " + strconv.Quote(said.Error()), true
+	})
 }
 
 // leave runs the script for some rings.

@@ -52,7 +52,15 @@ func (a *app) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", Short: "Hold the book to its invariants, reading only; exit 5 on a violation",
 		Example: example("daybook check", "daybook check --full -o json"),
-		Args:    cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error { // a URL may stand behind --bell as a word of its own
+			if len(args) == 1 && f.bell.read && f.bell.url == "" {
+				return f.bell.Set(args[0])
+			}
+			if len(args) > 0 {
+				return usage("check takes no arguments, got %q; see daybook check --help", args[0])
+			}
+			return nil
+		},
 	}
 	cmd.Flags().BoolVar(&f.full, "full", false,
 		"walk all rows, not only live ones and what ended since the last check (default false)")
