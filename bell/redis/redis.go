@@ -309,15 +309,15 @@ func (b *Bell) Close() error {
 }
 
 func unavailable(doing string, err error) error {
-	return &daybook.Error{Code: daybook.CodeUnavailable, Err: err, Text: why(err) + ", while " + doing}
+	return &daybook.Error{Code: daybook.CodeUnavailable, Err: err, Text: why(doing, err)}
 }
 
 // why is what a caller is told of an error: a refusal of the server says what to do,
 // and doesn't say what the server said, which may quote a command.
-func why(err error) string {
+func why(doing string, err error) string {
 	said, ok := errors.AsType[redis.Error](err)
 	if !ok {
-		return "Redis did not answer; is it running there?"
+		return "Redis did not answer while " + doing + "; is it running there?"
 	}
 	word, _, _ := strings.Cut(said.Error(), " ")
 	switch word {
