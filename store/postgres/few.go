@@ -28,19 +28,22 @@ const (
 // nothing to claim; that is one row without a job.
 //
 // It looks at each queue's priorities from one to the next (k), finds what is
-// eligible (p), locks the session, which may have ended since (h), and takes what
-// nobody holds (d). Literal limits stand where the planner would guess otherwise.
+// eligible (p), locks the session, which may have ended since (h), takes what
+// nobody holds (d) and reads it (x). Literal limits stand where the planner would
+// guess otherwise. Who pauses a queue waits for the lock on the table of calls, which
+// the server takes for it before it fixes what the statement sees: see
+// functions_pause.sql.
 const claimFew = `WITH RECURSIVE s AS MATERIALIZED (
 		SELECT t.at, w.n, w.worker, w.lease, w.started_at, w.renewed_at, w.expires_at, w.marked_at, w.renewals, w.starts,
 			w.queues, w.kinds
 		FROM (SELECT coalesce($1::bigint, daybook.clock()) AS at OFFSET 0) t CROSS JOIN daybook.session w
 		WHERE w.id = $2::uuid AND w.ended_at IS NULL AND NOT w.quiet AND w.expires_at - t.at >= w.lease / 2
-			AND (SELECT true FROM daybook.call c WHERE c.id = $3::uuid) IS NULL
+			AND daybook.new_call($3::uuid)
 			AND (SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) <> v.value FROM daybook.setting v
 				WHERE v.name = 'timeline') IS NOT TRUE),
 	k (at, lane, rank) AS (
-		SELECT s.at, r.lane, r.rank FROM s CROSS JOIN (SELECT u.name FROM unnest($4::text[]) u(name) LIMIT %[1]d) u
-			CROSS JOIN LATERAL (SELECT w.n FROM daybook.queue w WHERE w.name = u.name AND w.paused_at IS NULL OFFSET 0) q
+		SELECT s.at, r.lane, r.rank FROM s%[3]s
+			CROSS JOIN LATERAL (SELECT w.n FROM daybook.queue w WHERE w.name = %[4]s AND w.paused_at IS NULL OFFSET 0) q
 			CROSS JOIN LATERAL (SELECT r.lane, r.rank FROM daybook.ready r WHERE r.lane = q.n
 				ORDER BY r.rank, r.run_at, r.seq LIMIT 1) r
 		UNION ALL
@@ -61,39 +64,36 @@ const claimFew = `WITH RECURSIVE s AS MATERIALIZED (
 			CROSS JOIN LATERAL (SELECT r.ctid AS place FROM daybook.ready r WHERE r.ctid = ANY (h.places)
 				OFFSET 0 FOR UPDATE SKIP LOCKED) x))
 		RETURNING r.seq, r.lane),
-	c AS (INSERT INTO daybook.call AS c (id, session, at) SELECT $3::uuid, h.n, h.at
-		FROM h CROSS JOIN (SELECT FROM d LIMIT 1) d RETURNING c.n, c.session, c.at),
-	o AS (INSERT INTO daybook.owned AS o (id, seq, generation, session, claimed_at, call, queue, granted, deadline)
-		SELECT j.id, d.seq, j.next, c.session, c.at, c.n, d.lane, h.renewals, c.at + j.timeout
-		FROM h CROSS JOIN c CROSS JOIN d
-		CROSS JOIN LATERAL (SELECT j.id, j.timeout, greatest(coalesce(j.generation, 0) + 1,
+	x AS MATERIALIZED (SELECT j.* FROM d CROSS JOIN LATERAL (SELECT j.*, greatest(coalesce(j.generation, 0) + 1,
 			coalesce((SELECT v.value::bigint FROM daybook.setting v WHERE v.name = 'incarnation'), 0) << 32) AS next
-			FROM daybook.job j WHERE j.seq = d.seq OFFSET 0) j
-		RETURNING o.seq, o.generation),
+			FROM daybook.job j WHERE j.seq = d.seq OFFSET 0) j),
+	c AS (INSERT INTO daybook.call AS c (id, session, at) SELECT $3::uuid, h.n, h.at
+		FROM h WHERE EXISTS (SELECT FROM d) RETURNING c.n),
+	o AS (INSERT INTO daybook.owned (id, seq, generation, session, claimed_at, call, queue, granted, deadline)
+		SELECT x.id, x.seq, x.next, h.n, h.at, (SELECT c.n FROM c), x.queue, h.renewals, h.at + x.timeout
+		FROM h CROSS JOIN x),
 	b AS (INSERT INTO daybook.outbox (at, queue, ring, waiting, running, attempts)
 		SELECT h.at, d.lane, false, -d.n, d.n, d.n
 		FROM h CROSS JOIN (SELECT d.lane, count(*) AS n FROM d GROUP BY d.lane) d)
-	SELECT j.seq, j.id, j.queue, j.rank, j.kind, j.args, o.generation, j.enqueued_at, j.run_at, j.expires_at,
-		j.max_failures, j.set_aside_lost, j.timeout, j.key, j.failures, j.crashes, j.first_claimed_at, j.origin,
-		NULL::text, (SELECT w.name FROM daybook.queue w WHERE w.n = j.queue), s.at, daybook.clock() - s.at, s.n,
+	SELECT x.seq, x.id, x.queue, x.rank, x.kind, x.args, x.next, x.enqueued_at, x.run_at, x.expires_at,
+		x.max_failures, x.set_aside_lost, x.timeout, x.key, x.failures, x.crashes, x.first_claimed_at, x.origin,
+		NULL::text, %[5]s, s.at, daybook.clock() - s.at, s.n,
 		s.worker, s.lease, s.started_at, coalesce(h.renewed_at, s.renewed_at), coalesce(h.expires_at, s.expires_at),
 		s.marked_at, coalesce(h.renewals, s.renewals), s.starts, s.queues, s.kinds,
-		j.trace
-	FROM p CROSS JOIN s LEFT JOIN h ON true LEFT JOIN o ON true
-	LEFT JOIN LATERAL (SELECT j.* FROM daybook.job j WHERE j.seq = o.seq OFFSET 0) j ON true
+		x.trace
+	FROM p CROSS JOIN s LEFT JOIN h ON true LEFT JOIN x ON true
 	WHERE p.n = 0 OR h.n IS NOT NULL`
 
-// fewClaims is claimFew by the number of queues.
+// fewClaims is claimFew by the number of queues. Of one alone it knows the name.
 var fewClaims = func() (list [fewQueues + 1]string) {
-	for n := 1; n <= fewQueues; n++ {
-		list[n] = fmt.Sprintf(claimFew, n, fewMost)
+	list[1] = fmt.Sprintf(claimFew, 1, fewMost, "", "($4::text[])[1]", "($4::text[])[1]")
+	for n := 2; n <= fewQueues; n++ {
+		list[n] = fmt.Sprintf(claimFew, n, fewMost,
+			fmt.Sprintf(" CROSS JOIN (SELECT u.name FROM unnest($4::text[]) u(name) LIMIT %d) u", n), "u.name",
+			"(SELECT w.name FROM daybook.queue w WHERE w.n = x.queue)")
 	}
 	return list
 }()
-
-// beginClaim takes the locks that a claim looks under, so in a statement of
-// their own.
-const beginClaim = "SELECT daybook.claims_shared(), daybook.lock_call($1::uuid)"
 
 // rests are queues that are left to claim_jobs for a while.
 type rests struct {
@@ -152,7 +152,6 @@ func (t *tx) claimFew(c claiming) (a answer, err error) {
 	}
 	var order []place
 	var took int64
-	t.kept = append(t.kept, statement{query: t.schema.in(beginClaim), args: []any{c.call}, want: anyCount})
 	err = t.raw(fewClaims[len(c.queues)], args, true, func(row cells) error {
 		if a.head == nil {
 			a.head = headerOf(row)

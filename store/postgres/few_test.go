@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -107,10 +108,14 @@ func TestClaimFewPause(t *testing.T) {
 
 func claimFewPause(t *testing.T, url string) {
 	h := hotAt(t, url, Options{Patience: 10 * time.Second})
-	enqueued(t, h.book, 2)
 	s := session(t, h.book, time.Minute)
+	for range 8 { // by then the server keeps the plan
+		enqueued(t, h.book, 1)
+		same(t, "claimed before", len(h.claim(s, 9, "q")), 1)
+	}
+	enqueued(t, h.book, 2)
 	open := h.holds("SELECT daybook.claims_exclusive()")
-	_, err := open.Exec(t.Context(), h.store.schema.in("UPDATE daybook.queue SET paused_at = 1"))
+	_, err := open.Exec(t.Context(), h.store.schema.in("UPDATE daybook.queue SET paused_at = daybook.clock()"))
 	ok(t, err)
 	claim := inBackground(func() error {
 		got, err := h.book.Claim(t.Context(), daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Limit: 9})
@@ -122,6 +127,72 @@ func claimFewPause(t *testing.T, url string) {
 	waits(h, "the claim", open.Conn(), claim)
 	ok(t, open.Commit(t.Context()))
 	ok(t, <-claim)
+}
+
+// TestPauseWaitsForLooks: a claim that has looked at the queue before a pause, and
+// waits for its session, ends before the pause does.
+func TestPauseWaitsForLooks(t *testing.T) { bothClaims(t, pauseWaitsForLooks) }
+
+func pauseWaitsForLooks(t *testing.T, o Options) {
+	o.Patience = 10 * time.Second
+	h := newHot(t, o)
+	enqueued(t, h.book, 1)
+	s := session(t, h.book, time.Minute)
+	open := h.holds("SELECT FROM daybook.session WHERE id = $1 FOR UPDATE", s.ID.String())
+	claimed := make(chan []daybook.Job, 1)
+	claim := inBackground(func() error {
+		got, err := h.book.Claim(t.Context(), daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Limit: 9})
+		claimed <- got.Jobs
+		return err
+	})
+	waits(h, "the claim", open.Conn(), claim)
+	paused := inBackground(func() error { return h.book.Pause(t.Context(), "q", someone) })
+	h.waitFor("the pause waits", func() bool { return len(paused) > 0 || h.waiting() == 2 })
+	if len(paused) > 0 {
+		t.Fatal("the pause did not wait")
+	}
+	ok(t, open.Commit(t.Context()))
+	ok(t, <-claim)
+	ok(t, <-paused)
+	same(t, "claimed before the pause", len(<-claimed), 1)
+	enqueued(t, h.book, 1)
+	same(t, "claimed of a paused queue", len(h.claim(s, 9, "q")), 0)
+}
+
+// waiting is how many wait for a lock.
+func (h *hot) waiting() int64 {
+	return h.one(`SELECT count(*) FROM pg_stat_activity
+		WHERE wait_event_type = 'Lock' AND datname = current_database()`).(int64)
+}
+
+// TestClaimCallMeanwhile: a call that is repeated while it waits gives the same
+// claims.
+func TestClaimCallMeanwhile(t *testing.T) { bothClaims(t, claimCallMeanwhile) }
+
+func claimCallMeanwhile(t *testing.T, o Options) {
+	o.Patience = 10 * time.Second
+	h := newHot(t, o)
+	ids := enqueued(t, h.book, 3)
+	s := session(t, h.book, time.Minute)
+	open := h.holds("SELECT FROM daybook.session WHERE id = $1 FOR UPDATE", s.ID.String())
+	r := daybook.ClaimRequest{Session: s.ID, Queues: []string{"q"}, Limit: 3, Call: daybook.NewID()}
+	answers := make(chan []daybook.Job, 2)
+	for n := range cap(answers) {
+		go func() {
+			got, err := h.book.Claim(h.Context(), r)
+			if err != nil {
+				h.Errorf("claim: %v", err)
+			}
+			answers <- got.Jobs
+		}()
+		h.waitFor("the call waits", func() bool { return h.waiting() > int64(n) })
+	}
+	ok(t, open.Commit(t.Context()))
+	for range cap(answers) {
+		jobs := <-answers
+		slices.SortFunc(jobs, func(a, b daybook.Job) int { return int(a.Ref - b.Ref) })
+		same(t, "claimed by the call", fmt.Sprint(idsOf(jobs)), fmt.Sprint(ids))
+	}
 }
 
 // TestClaimGenerations: each claim raises the generation, and above those of

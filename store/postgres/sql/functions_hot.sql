@@ -284,6 +284,18 @@ END $$;
 CREATE OR REPLACE FUNCTION daybook.lock_call(call uuid) RETURNS void LANGUAGE sql VOLATILE
 AS $$ SELECT pg_advisory_xact_lock(20013, hashtext($1::text)) $$;
 
+-- Whether a call wasn't made yet. What is asked here sees what was committed while it
+-- waited.
+CREATE OR REPLACE FUNCTION daybook.new_call(call uuid) RETURNS boolean LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_variable
+BEGIN
+    IF pg_advisory_xact_lock(20013, hashtext(call::text)) IS NULL THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT true FROM daybook.call c WHERE c.id = call) IS NULL;
+END $$;
+
 -- Whether a session may claim without a closer look.
 CREATE OR REPLACE FUNCTION daybook.may_claim(s daybook.session, now_at bigint) RETURNS boolean LANGUAGE sql IMMUTABLE
 AS $$ SELECT $1.n IS NOT NULL AND $1.ended_at IS NULL AND NOT $1.quiet AND $1.expires_at - $2 >= $1.lease / 2 $$;
