@@ -14,8 +14,9 @@ import (
 // when it returns, and each can be repeated: what took hold once is answered
 // from the record.
 type Book struct {
-	store Store
-	opts  Options
+	store    Store
+	opts     Options
+	standing standings
 }
 
 // Options of a book. The zero value works.

@@ -34,8 +34,10 @@ func (b *Book) EnqueueMany(ctx context.Context, requests []Request) (receipts []
 		defer func() { end(err) }()
 	}
 	FillTrace(ctx, jobs)
+	standing := b.standingFor(jobs)
+	defer func() { standing.tell(err) }()
 	again := false
-	err = b.write(ctx, "enqueueing", func(tx Tx) error {
+	accept := func(tx Tx) error {
 		send := jobs
 		if again { // the first answer was lost: the ids made here may be in
 			send = make([]NewJob, len(jobs))
@@ -50,9 +52,14 @@ func (b *Book) EnqueueMany(ctx context.Context, requests []Request) (receipts []
 		}
 		again = true
 		b.Reached(GapAccept, jobs[0].Job.ID)
-		receipts, err = tx.Enqueue(ctx, send)
-		return err
-	})
+		if receipts, err = tx.Enqueue(ctx, send); err != nil {
+			return err
+		}
+		return standing.ask(ctx, tx)
+	}
+	if err = b.write(ctx, "enqueueing", accept); standing.spoilt(err) {
+		err = b.write(ctx, "enqueueing", accept)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +70,12 @@ func (b *Book) EnqueueMany(ctx context.Context, requests []Request) (receipts []
 		}
 		rings.add(n.Job.Queue)
 	}
+	if standing.gave(receipts[0].ID) {
+		standing.tell(nil)
+		return receipts, nil
+	}
 	b.Reached(GapPublish, jobs[0].Job.ID)
-	b.ring(ctx, rings)
+	b.ring(ctx, rings) // before the standing call is answered: who left it still waits for rings
 	return receipts, nil
 }
 

@@ -171,7 +171,7 @@ func bookLatency(samples int) func(context.Context, *stopwatch, string) error {
 		if err := errors.Join(err, <-ended); err != nil {
 			return err
 		}
-		s.latencies(m.since(m.asked))
+		s.latencies(s.row, m.since(m.asked))
 		return nil
 	}
 }

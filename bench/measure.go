@@ -106,11 +106,11 @@ func (s *stopwatch) count(fn func() (int, error)) error {
 }
 
 // latencies records how long each of many jobs took.
-func (s *stopwatch) latencies(all []time.Duration) {
+func (s *stopwatch) latencies(row string, all []time.Duration) {
 	slices.Sort(all)
 	for _, p := range []int{50, 95, 99} {
 		at := all[min(len(all)-1, len(all)*p/100)]
-		s.add(fmt.Sprintf("%s, p%d", s.row, p), millis, float64(at.Microseconds())/1000)
+		s.add(fmt.Sprintf("%s, p%d", row, p), millis, float64(at.Microseconds())/1000)
 	}
 }
 

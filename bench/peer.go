@@ -78,6 +78,7 @@ type report struct {
 	Micros    float64   `json:"micros"`     // of processor time in this process, a job
 	PeakBytes float64   `json:"peak_bytes"` // of memory of this process; 0 where that isn't known
 	Millis    []float64 `json:"millis"`     // from enqueue's return to the handler; under pressure, of claims
+	Whole     []float64 `json:"whole"`      // from enqueue's call to the handler
 	First     float64   `json:"first"`      // of them, under pressure: of the process
 }
 
@@ -125,7 +126,7 @@ func (o order) carryOut(ctx context.Context, p peer) (r report, err error) {
 	case "work":
 		err = s.time(o.Jobs, func() error { return o.work(ctx, p) })
 	case "latency":
-		r.Millis, err = o.latency(ctx, p)
+		r.Millis, r.Whole, err = o.latency(ctx, p)
 	default:
 		err = fmt.Errorf("there is no step %q", o.Step)
 	}
@@ -220,7 +221,7 @@ func completed(ctx context.Context, p peer) error {
 
 // latency measures how soon after enqueue's return a handler begins when the
 // worker is idle. Worker and client share this process, hence one clock.
-func (o order) latency(ctx context.Context, p peer) ([]float64, error) {
+func (o order) latency(ctx context.Context, p peer) (sent, asked []float64, err error) {
 	m, warmed := newMeter(o.Jobs), make(chan struct{}, warm)
 	ctx = running(ctx, p, func(args []byte) {
 		var a numbered
@@ -239,22 +240,25 @@ func (o order) latency(ctx context.Context, p peer) ([]float64, error) {
 	}
 	for range warm {
 		if err := enqueue(-1); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		select {
 		case <-warmed:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		}
 	}
 	if err := m.drive(ctx, enqueue); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []float64
-	for _, took := range m.since(m.sent) {
+	return inMillis(m.since(m.sent)), inMillis(m.since(m.asked)), nil
+}
+
+func inMillis(list []time.Duration) (all []float64) {
+	for _, took := range list {
 		all = append(all, float64(took.Microseconds())/1000)
 	}
-	return all, nil
+	return all
 }
 
 // peakMemory is the most that this process held so far, where the system says.

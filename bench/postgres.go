@@ -39,7 +39,7 @@ var postgresNotes = []string{
 	"raw: rows that move from ready to owned to ended, 2 connections, claims and completions of 1,000; raw 100: of 100",
 	"work: preloaded jobs, from the worker's start until the database has all as completed; one worker process",
 	"in bulk: one connection, 1,000 a call; asynq has no such call; µs/job: processor time of client or worker alone",
-	"latency: from enqueue's return to the handler's first line, in one process",
+	"latency: from enqueue's return to the handler's first line, in one process; from enqueue's call: with the enqueue",
 	"ratio: the median of the rounds' ratios, since rounds meet different loads",
 }
 

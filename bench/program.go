@@ -72,6 +72,7 @@ const (
 	bulkRow   = "enqueue in bulk"
 	singleRow = "enqueue, 8 clients"
 	hearRow   = "latency at 200/s"
+	askRow    = "latency from enqueue's call"
 	wholeRow  = "from enqueue to completed"
 )
 
@@ -185,11 +186,15 @@ func (l *lab) latency(p program) func(context.Context, *stopwatch, string) error
 		if err != nil {
 			return err
 		}
-		var took []time.Duration
-		for _, ms := range r.Millis {
-			took = append(took, time.Duration(ms*float64(time.Millisecond)))
-		}
-		s.latencies(took)
+		s.latencies(hearRow, durations(r.Millis))
+		s.latencies(askRow, durations(r.Whole))
 		return nil
 	}
+}
+
+func durations(millis []float64) (list []time.Duration) {
+	for _, ms := range millis {
+		list = append(list, time.Duration(ms*float64(time.Millisecond)))
+	}
+	return list
 }

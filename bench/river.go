@@ -168,7 +168,7 @@ func riverLatency(samples int) func(context.Context, *stopwatch, string) error {
 		if err != nil {
 			return err
 		}
-		s.latencies(m.since(m.asked))
+		s.latencies(s.row, m.since(m.asked))
 		return client.Stop(ctx)
 	}
 }

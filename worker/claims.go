@@ -23,7 +23,7 @@ type claimer struct {
 	polls bool        // nothing but the poll is the reason of the next look
 	alarm alarm
 	calls int
-	call  call // whose answer never came
+	call  call // whose answer never came, or that none was made with yet
 	again retry
 
 	repaired bool // the pass of a drain was made
@@ -36,6 +36,7 @@ type call struct {
 	first    time.Time // before it was first sent
 	listings int64     // renewals that had listed claims by then
 	repeated bool
+	stood    bool // it was left with the book, which didn't make it
 }
 
 func (e *engine) newClaimer() *claimer {
@@ -122,7 +123,7 @@ func (e *engine) mayHear() bool {
 
 // wait waits until there is something to look at, and reports whether a look is
 // due.
-func (c *claimer) wait(ctx context.Context, due bool) bool {
+func (c *claimer) wait(ctx context.Context, due bool) (next bool) {
 	var rings <-chan daybook.Heard
 	if !due && !c.quiet.Load() {
 		if !c.mayHear() {
@@ -136,8 +137,13 @@ func (c *claimer) wait(ctx context.Context, due bool) bool {
 	if c.poll != nil {
 		poll = c.poll.C
 	}
+	standing := c.stand(rings != nil)
+	defer func() { next = c.stood(standing) || next }()
 	select {
 	case <-ctx.Done():
+	case stood := <-standing.Answer():
+		standing = nil
+		return c.tookOver(stood) || due
 	case <-c.wake:
 		if c.retries.Swap(false) {
 			c.setAlarm(ctx, false)
@@ -172,9 +178,7 @@ func (c *claimer) claim(ctx context.Context, room int) (got int, due bool) {
 		c.bell.finish(false)
 		return 0, true
 	}
-	if c.call.request.Session != session {
-		c.call = c.newCall(session, room)
-	}
+	c.aim(session, room)
 	c.book.Reached(daybook.GapClaim, daybook.ID{})
 	listings := c.listings.Load()
 	bounded, cancel := context.WithTimeout(ctx, c.patience())
@@ -198,6 +202,17 @@ func (c *claimer) claim(ctx context.Context, room int) (got int, due bool) {
 	c.bell.finish(false)
 	c.call.repeated = true
 	return 0, true
+}
+
+// aim makes the next call ready: a new one, unless one is to be repeated, or was left
+// with the book in vain.
+func (c *claimer) aim(session daybook.ID, room int) {
+	if c.call.request.Session != session || c.call.stood && !c.bell.job().IsZero() {
+		c.call = c.newCall(session, room)
+	}
+	if c.call.stood {
+		c.call.stood, c.call.request.Limit, c.call.first, c.call.listings = false, room, time.Now(), c.listings.Load()
+	}
 }
 
 // answered takes what the book gave, and is done with the ring that made it

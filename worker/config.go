@@ -30,6 +30,7 @@ type Config struct {
 	Poll        time.Duration  // between looks without a ring, ±20 %; 0 is daybook.PollDefault, less is never
 	Timeout     time.Duration  // run limit of handlers here, where it is shorter than the job's own; 0 is none
 	Drain       bool           // Run returns when nothing is eligible and nothing runs
+	NoStanding  bool           // leave no claim call to enqueues of this process: those are faster then, jobs start later
 	NoLoops     bool           // don't run the reconciler and the relay beside the handlers; a server has its own
 	Reconcile   reconcile.Options
 	Relay       relay.Options // runs where the book's bell is one that other processes hear

@@ -30,6 +30,7 @@ type Stats struct {
 	Again  int64 `json:"rings_again"`   // of them, those that the bell says it delivered before
 	Stale  int64 `json:"rings_stale"`   // of them, for a job that can't be had, or another's queue
 	Polled int64 `json:"found_by_poll"` // claims that no ring had announced when the poll looked
+	Stood  int64 `json:"stood"`         // claim calls that enqueues of this process made; no ring is heard for those
 	Bell   *Bell `json:"bell,omitempty"`
 }
 
@@ -49,7 +50,7 @@ type Bell struct {
 // counters are the numbers that outlive a Run.
 type counters struct {
 	leaked, claimed, succeeded, failed, released, cancelled, lost, fenced, sessions atomic.Int64
-	rings, again, stale, polled                                                     atomic.Int64
+	rings, again, stale, polled, stood                                              atomic.Int64
 }
 
 // Stats is a snapshot, for health and metrics. It costs a short lock.
@@ -58,7 +59,7 @@ func (w *Worker) Stats() Stats {
 	s := Stats{Quiet: w.quiet.Load(), Leaked: c.leaked.Load(), Claimed: c.claimed.Load(),
 		Succeeded: c.succeeded.Load(), Failed: c.failed.Load(), Released: c.released.Load(),
 		Cancelled: c.cancelled.Load(), Lost: c.lost.Load(), Fenced: c.fenced.Load(), Sessions: c.sessions.Load(),
-		Rings: c.rings.Load(), Again: c.again.Load(), Stale: c.stale.Load(), Polled: c.polled.Load(),
+		Rings: c.rings.Load(), Again: c.again.Load(), Stale: c.stale.Load(), Polled: c.polled.Load(), Stood: c.stood.Load(),
 		Bell: bellOf(w.outside())}
 	if e := w.running.Load(); e != nil {
 		e.describe(&s)

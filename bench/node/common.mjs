@@ -60,9 +60,9 @@ async function work(peer, order) {
   }
 }
 
-// latency measures how soon after enqueue's return a handler begins.
+// latency measures how soon after enqueue's return, and its call, a handler begins.
 async function latency(peer, order) {
-  const sent = [], began = [], pad = "x".repeat(80);
+  const asked = [], sent = [], began = [], pad = "x".repeat(80);
   let warmed = 0;
   await peer.run(({ n }) => {
     if (n < 0) warmed++;
@@ -76,11 +76,13 @@ async function latency(peer, order) {
   for (let n = 0; n < order.jobs; n++) {
     const wait = first + (n * 1000) / rate - performance.now();
     if (wait >= 1) await sleep(wait);
+    asked[n] = performance.now();
     await peer.enqueue({ n, pad });
     sent[n] = performance.now();
   }
   await begun(() => began.filter((at) => at !== undefined).length, order.jobs);
-  return sent.map((at, n) => Math.max(0, began[n] - at));
+  const since = (from) => from.map((at, n) => Math.max(0, began[n] - at));
+  return { millis: since(sent), whole: since(asked) };
 }
 
 // peak is the most memory that this process held so far, where the system says.
@@ -97,7 +99,7 @@ const steps = {
   fill: (peer, order) => timed(async () => (await peer.enqueueMany(order.jobs, JSON.parse(order.args)), order.jobs)),
   single: (peer, order) => timed(() => single(peer, order)),
   work: (peer, order) => timed(() => work(peer, order)),
-  latency: async (peer, order) => ({ millis: await latency(peer, order) }),
+  latency,
 };
 
 // main is the whole of a peer's program.

@@ -17,9 +17,14 @@ import (
 // them.
 var onPostgres = os.Getenv("DAYBOOK_TEST_POSTGRES") != ""
 
+// onSQLite is false where the run says "only": another has them on SQLite.
+var onSQLite = os.Getenv("DAYBOOK_TEST_POSTGRES") != "only"
+
 // onEach runs a test on a fresh book in each database.
 func onEach(t *testing.T, test func(t *testing.T, c *cli)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, newCLI(t)) })
+	if onSQLite {
+		t.Run("sqlite", func(t *testing.T) { test(t, newCLI(t)) })
+	}
 	if onPostgres {
 		t.Run("postgres", func(t *testing.T) { test(t, newPostgresCLI(t)) })
 	}
@@ -30,7 +35,9 @@ func onEach(t *testing.T, test func(t *testing.T, c *cli)) {
 func everywhere(t *testing.T, test func(t *testing.T, c *cli)) {
 	t.Helper()
 	onEach(t, test)
-	t.Run("server", func(t *testing.T) { test(t, newCLI(t).onServer()) })
+	if onSQLite {
+		t.Run("server", func(t *testing.T) { test(t, newCLI(t).onServer()) })
+	}
 	if onPostgres {
 		t.Run("server-postgres", func(t *testing.T) { test(t, newPostgresCLI(t).onServer()) })
 	}

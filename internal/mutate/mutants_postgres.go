@@ -1,11 +1,13 @@
 package main
 
+import "path"
+
 const postgres = "./store/postgres"
 
 // pg is a mutant of the PostgreSQL store. The tests are named, since all of them
 // take minutes.
 func pg(name, guard, file, old, new, tests string) mutant {
-	return mutant{"pg-" + name, guard, "store/postgres/" + file, old, new, postgres, tests}
+	return mutant{"pg-" + name, guard, path.Join("store/postgres", file), old, new, postgres, tests}
 }
 
 // Where the guards stand: a file, or a place in it.
@@ -141,6 +143,14 @@ var postgresMutants = []mutant{
 	pg("claim-generation", "each claim raises the generation", claiming,
 		"coalesce(j.generation, 0) + 1", "greatest(coalesce(j.generation, 0), 1)", "TestClaimGenerations"),
 	// A claim of few jobs, which is a statement of its own.
+	pg("standing-trip", "an enqueue makes a standing call in its own trip", "../../standing.go",
+		"tx.(StandingClaimer)", "any(nil).(StandingClaimer)", "TestStandingIsOneTrip"),
+	pg("standing-unknown", "nobody knows of a call whose enqueue was repeated", "../../standing.go",
+		"(err != nil || t.tries > 1)", "err != nil", "TestStore/faults/.*standing"),
+	pg("standing-fails", "an enqueue doesn't fail with a claim", "../../standing.go",
+		"return err != nil && t != nil && t.tries == 1", "return false", "TestStandingNeverWaits"),
+	pg("standing-waits", "an enqueue doesn't wait for a claim's locks", "claim.go",
+		`t.later(anyCount, "", standingPatience)`, "", "TestStandingNeverWaits"),
 	pg("few-ended", "an ended session claims no few jobs", fewJobs,
 		"w.id = $2::uuid AND w.ended_at IS NULL AND", "w.id = $2::uuid AND", "TestClaimOfASession/few"),
 	pg("few-quiet", "a quiet session claims no few jobs", fewJobs, " AND NOT w.quiet", "", "TestClaimOfASession/few"),

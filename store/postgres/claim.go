@@ -41,6 +41,27 @@ func (t *tx) ClaimSet(_ context.Context, r daybook.ClaimRequest) (out daybook.Cl
 	return out, true, err
 }
 
+// standingPatience is for how long an enqueue waits for the locks of the claim that it
+// makes for a worker: nothing holds one of those for so long that is well.
+const standingPatience = "SELECT set_config('lock_timeout', '100', true)"
+
+// ClaimStanding makes a claim call in the round trip that commits an enqueue.
+func (t *tx) ClaimStanding(_ context.Context, r daybook.ClaimRequest) (out daybook.Claimed, made bool, err error) {
+	c := claiming{session: r.Session, call: r.Call.String(), queues: r.Queues, kinds: r.Kinds, limit: r.Limit,
+		oldest: r.Oldest, last: t.begin != nil && len(t.deltas) == 0}
+	if !t.mayClaimFew(c) || slices.ContainsFunc(t.kept, func(s statement) bool { return s.want != anyCount }) {
+		return out, false, nil
+	}
+	t.later(anyCount, "", standingPatience)
+	a, err := t.claimFew(c)
+	if err != nil || a.head == nil {
+		return out, false, err
+	}
+	out.Jobs = a.jobs
+	out.Session, err = a.head.session(r.Session)
+	return out, true, err
+}
+
 // Claim finds eligible jobs and gives them to the session.
 func (t *tx) Claim(_ context.Context, c daybook.Claiming) ([]daybook.Job, error) {
 	a, err := t.claim(claiming{session: c.Session.ID, incarnation: c.Incarnation, queues: c.Queues, kinds: c.Kinds,

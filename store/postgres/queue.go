@@ -227,7 +227,7 @@ func (q *queueList) addKinds() {
 // before, which hold the other side of the lock until they end; no claim begins
 // until this transaction does.
 func (t *tx) SaveQueue(_ context.Context, q daybook.Queue) error {
-	t.waitShort()
+	t.bePatient()
 	n, err := t.makeQueue(q.Name)
 	if err != nil {
 		return err
@@ -236,12 +236,4 @@ func (t *tx) SaveQueue(_ context.Context, q daybook.Queue) error {
 	t.later(1, "queues", `UPDATE daybook.queue SET paused_at = $2::bigint, paused_by = $3::text, paused_reason = $4::text
 		WHERE n = $1::int`, n, null(q.PausedAt), nullText(q.PausedBy), nullText(q.PausedReason))
 	return t.flush()
-}
-
-// waitShort bounds how long the transaction waits for what somebody else holds.
-func (t *tx) waitShort() {
-	if !t.patience {
-		t.later(anyCount, "", setPatience)
-		t.patience = true
-	}
 }

@@ -10,7 +10,7 @@ import (
 // Sweep folds counting rows and drops what nobody needs any more, in one round
 // trip. Several may run at once: each takes what no other holds.
 func (t *tx) Sweep(_ context.Context, c daybook.Cutoffs, limit int) (int, error) {
-	t.waitShort() // for a fold of the same queue
+	t.bePatient() // for a fold of the same queue
 	now, most, total := t.nowOrNull(), int64(limit), int64(0)
 	count := func(row []any) error {
 		total = max(total, num(row[0]))

@@ -33,6 +33,7 @@ func runContract(t *testing.T, open opener) {
 	each(t, open, contractOfViews)
 	each(t, open, contractOfReview)
 	each(t, open, contractOfRevive)
+	each(t, open, contractOfStanding)
 	each(t, open, contractOfCutovers)
 }
 

@@ -14,6 +14,7 @@ var faultyRequests = []operation{
 	})},
 	{name: "enqueue with an id", prepare: enqueueWith(func(r *daybook.Request) { r.ID = daybook.NewID() })},
 	{name: "enqueue", once: true, prepare: enqueueWith(func(*daybook.Request) {})},
+	{name: "enqueue with a standing call", once: true, prepare: enqueueStanding},
 	{name: "enqueue many", prepare: enqueueBatch},
 	{name: "replay", prepare: replay},
 	{name: "read", prepare: readAll},
@@ -42,6 +43,38 @@ func enqueueWith(dress func(*daybook.Request)) func(w *world) (func() error, fun
 				same(w, "replayed", receipt.Replayed, false)
 			}
 		}
+	}
+}
+
+// enqueueStanding has an enqueue make a worker's claim call, and who left the call
+// repeat it where the answer says no more.
+func enqueueStanding(w *world) (func() error, func()) {
+	queue := w.fresh()
+	call := daybook.ClaimRequest{Session: w.session("w").ID, Queues: []string{queue}, Limit: 9, Call: daybook.NewID()}
+	var receipt daybook.Receipt
+	var claimed daybook.Claimed
+	do := func() (err error) {
+		standing := w.book.Stand(call, func() {})
+		if receipt, err = w.book.Enqueue(w.ctx, request(daybook.Request{Queue: queue})); err != nil {
+			return err
+		}
+		stood := <-standing.Answer()
+		if claimed = stood.Claimed; stood.Made {
+			return nil
+		}
+		if stood.Err == nil { // the call wasn't made
+			call.Call = daybook.NewID()
+		}
+		claimed, err = w.book.Claim(w.ctx, call)
+		return err
+	}
+	return do, func() {
+		same(w, "replayed", receipt.Replayed, false)
+		same(w, "claims", len(claimed.Jobs), 1)
+		same(w, "claimed", claimed.Jobs[0].ID, receipt.ID)
+		same(w, "generation", w.stands(receipt.ID, daybook.Running).Generation, 1)
+		w.complete(claimed.Jobs[0])
+		w.ended(receipt.ID, daybook.Succeeded, 1)
 	}
 }
 
