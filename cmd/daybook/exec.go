@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -48,6 +49,17 @@ type finished struct {
 	stderr string // the last daybook.ErrorMax bytes
 	cut    bool   // stderr was longer
 	err    error  // it never began
+}
+
+// short reports that the command never began since this machine had no room for it.
+// That is nobody's fault but the machine's, and another may have some.
+func (f finished) short() bool {
+	for _, shortage := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM, syscall.ENOSPC} {
+		if errors.Is(f.err, shortage) {
+			return true
+		}
+	}
+	return false
 }
 
 // run runs the command in a process group of its own and waits for it. When ctx

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/daybookdev/daybook"
 	"github.com/daybookdev/daybook/worker"
@@ -21,6 +22,9 @@ func (a *app) execHandler(where []string, text string) worker.Handler {
 		lines := &lineLog{out: a.stderr, job: job.ID}
 		f := command{text: text, args: job.Args, env: environOf(ctx, base, job), stderr: lines}.run(ctx)
 		lines.flush()
+		if f.short() {
+			lines.line([]byte(f.how + ", and is tried again later: " + shortageOf(f.err)))
+		}
 		return outcomeOf(context.Cause(ctx), job, f)
 	}
 }
@@ -53,6 +57,13 @@ func ofTrace(variable string) bool {
 	return name == envTraceparent || name == envTracestate
 }
 
+// shortageOf is what the machine is short of.
+func shortageOf(err error) string {
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	return errno.Error()
+}
+
 // outcomeOf says what a command's end means for the job. cause is why it was
 // told to stop, or nil.
 func outcomeOf(cause error, job daybook.Job, f finished) daybook.Outcome {
@@ -61,7 +72,7 @@ func outcomeOf(cause error, job daybook.Job, f finished) daybook.Outcome {
 		return daybook.Outcome{Kind: daybook.OutcomeSucceeded, Result: f.result()}
 	case f.status == exitDataError:
 		return daybook.Outcome{Kind: daybook.OutcomeFailed, Permanent: true, Problem: f.problem()}
-	case f.status == exitTryLater:
+	case f.status == exitTryLater, f.short():
 		// Later each time, by the same curve as failures: the generation rises
 		// with every attempt, also those that count nothing.
 		tries := job.Generation % daybook.GenerationStep

@@ -5,8 +5,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -166,5 +170,26 @@ func TestCommandLeavesNothing(t *testing.T) {
 	}
 	if got := <-outlived; got != "<nil>" {
 		t.Errorf("what the command left behind %s", got)
+	}
+}
+
+// A machine that has no room to start a command blames no job; a command that can't
+// be started for another reason has failed.
+func TestCommandThatNeverBegan(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want daybook.OutcomeKind
+	}{
+		{&fs.PathError{Op: "fork/exec", Path: "/bin/sh", Err: syscall.EMFILE}, daybook.OutcomeReleased},
+		{errors.Join(syscall.ENOSPC, io.ErrShortWrite), daybook.OutcomeReleased},
+		{syscall.EAGAIN, daybook.OutcomeReleased},
+		{syscall.EACCES, daybook.OutcomeFailed},
+		{exec.ErrNotFound, daybook.OutcomeFailed},
+	} {
+		f := finished{status: -1, how: "the command could not be started", err: test.err}
+		out := outcomeOf(nil, daybook.Job{Generation: 3}, f)
+		if out.Kind != test.want || (out.In > 0) != (test.want == daybook.OutcomeReleased) {
+			t.Errorf("%v: got %s in %s, want %s", test.err, out.Kind, out.In, test.want)
+		}
 	}
 }
