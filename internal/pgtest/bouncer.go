@@ -112,6 +112,9 @@ func (b *Bouncer) config(s *Server, more map[string]string) string {
 		"listen_port":     strconv.Itoa(b.port),
 		"unix_socket_dir": "", // or it would go on without a port
 		"auth_type":       "any",
+		// A suite's thousand schemas would pile up in the server's few processes, and
+		// each change of a table makes such a process look through all it remembers.
+		"server_lifetime": "10",
 	}
 	maps.Copy(settings, more)
 	var text strings.Builder
