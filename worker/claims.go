@@ -99,13 +99,10 @@ func (e *engine) empty() bool {
 func (e *engine) waitingRoom() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	room := e.room()
-	if room > 0 && (e.free() > 0 || room >= e.enough()) {
-		e.want = 0
-		return min(room, batchMost)
+	if e.cramped = !e.worthACall(); e.cramped {
+		return 0
 	}
-	e.want = e.enough()
-	return 0
+	return min(e.room(), batchMost)
 }
 
 // mayHear reports whether the worker could look at once when it hears a ring; if
@@ -114,11 +111,8 @@ func (e *engine) waitingRoom() int {
 func (e *engine) mayHear() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.free() > 0 || e.room() >= e.enough() {
-		return true
-	}
-	e.want = e.enough()
-	return false
+	e.cramped = !e.worthACall()
+	return !e.cramped
 }
 
 // wait waits until there is something to look at, and reports whether a look is

@@ -41,7 +41,7 @@ type engine struct {
 	slots    int    // slots in use, also one that is about to take what waits
 	starting bool   // there is such a one
 	busy     int    // slots that run a handler
-	want     int    // wake the claim loop when so much room is free; 0 is never
+	cramped  bool   // the claim loop waits for room
 	outbox   []ending
 	sending  int // outcomes in the call that is under way
 	stopping bool

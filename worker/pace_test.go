@@ -107,3 +107,39 @@ func TestRetryPausesGrowAndStayBounded(t *testing.T) {
 var errAway = errors.New("away")
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// A worker that waits for room is woken when a slot is free, however slow handlers have
+// become since it began to wait: what was worth waiting for then may never be there.
+func TestRoomIsToldAtThePaceOfNow(t *testing.T) {
+	for _, slots := range []int{1, 4, 20, 1000} {
+		for before := time.Microsecond; before < time.Second; before *= 3 {
+			for now := time.Microsecond; now < time.Second; now *= 3 {
+				e := &engine{Worker: &Worker{cfg: Config{Concurrency: slots}}, wake: make(chan struct{}, 1)}
+				e.pace.mean = before
+				e.busy, e.queue = slots, make([]*run, e.pace.spare(slots))
+				if room := e.waitingRoom(); room > 0 || e.mayHear() {
+					t.Fatalf("%d slots, all taken: room for %d more", slots, room)
+				}
+				e.pace.mean = now
+				for len(e.queue) > 0 || e.busy > 0 {
+					if len(e.queue) > 0 {
+						e.queue = e.queue[1:]
+					} else {
+						e.busy--
+					}
+					e.tellRoom()
+					if worth := e.worthACall(); worth != (len(e.wake) == 1) {
+						t.Fatalf("%d slots, %s, then %s: with %d waiting and %d running told %v, want %v",
+							slots, before, now, len(e.queue), e.busy, len(e.wake) == 1, worth)
+					}
+					if len(e.wake) == 1 {
+						break
+					}
+				}
+				if len(e.wake) == 0 {
+					t.Fatalf("%d slots, %s, then %s: never told", slots, before, now)
+				}
+			}
+		}
+	}
+}

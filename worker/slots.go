@@ -18,10 +18,10 @@ func (e *engine) free() int { return e.cfg.Concurrency - e.busy - len(e.queue) }
 // for the next one. It wants the lock.
 func (e *engine) room() int { return e.free() + e.pace.spare(e.cfg.Concurrency) }
 
-// enough is how much room a claim call is worth: a free slot at once, and else
-// half of what may wait, so that fast handlers are claimed for in batches. It
-// wants the lock.
-func (e *engine) enough() int { return max(1, e.pace.spare(e.cfg.Concurrency)/2) }
+// worthACall reports whether the room is worth a claim call: with a free slot always,
+// and else with half of what may wait, so that fast handlers are claimed for in
+// batches. It wants the lock.
+func (e *engine) worthACall() bool { return e.room() >= max(1, e.pace.spare(e.cfg.Concurrency)/2) }
 
 // fill starts a slot for what waits in the queue, unless one is about to begin:
 // that one starts the next. So there are as many as handlers that block, and
@@ -84,11 +84,12 @@ func (e *engine) next(first bool, before *run, out daybook.Outcome) *run {
 	return r
 }
 
-// tellRoom wakes the claim loop when it waits for as much room as there is. It
+// tellRoom wakes the claim loop when it waits for room and there is some that is worth
+// a call now: handlers may have got slower, or faster, since it began to wait. It
 // wants the lock.
 func (e *engine) tellRoom() {
-	if e.want > 0 && e.room() >= e.want {
-		e.want = 0
+	if e.cramped && e.worthACall() {
+		e.cramped = false
 		e.look()
 	}
 }

@@ -35,6 +35,8 @@ var mutants = []mutant{
 	{"lose-crash", "a lost claim counts a crash", "lose.go", "next.Crashes++", "_ = began", rules, ""},
 	{"lose-effect", "a lost attempt under set_aside leaves an open effect", "lose.go",
 		"if began && j.OnLost == LostSetAside && !j.Ledger {", "if false {", rules, ""},
+	{"room-told", "a worker that waited for room looks when there is some", "worker/slots.go",
+		"e.cramped = false\n\t\te.look()", "e.cramped = false", loop, "TestRoomIsTold"},
 	{"revive-effect", "no revive over an open effect", "person.go",
 		"if j.OpenEffect != \"\" {\n\t\treturn Fail(CodeEffectOpen, \"job %s: effect %s is open; settle it first\"",
 		"if false {\n\t\treturn Fail(CodeEffectOpen, \"job %s: effect %s is open; settle it first\"", rules, ""},
