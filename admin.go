@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 )
 
 // What a person may do, once: the command line, the API and the console call
@@ -200,6 +201,10 @@ func (b *Book) Decide(ctx context.Context, k Bulk) (BulkAnswer, error) {
 		move:  func(tx Tx, j Job) (Change, error) { return k.move(j, tx.Now()) },
 		set:   k.set,
 		after: func(did batch) { k.count(&answer, did) }})
+	if err != nil && answer.Done > 0 {
+		err = &Error{Code: CodeOf(err), Err: err,
+			Text: fmt.Sprintf("%d jobs were decided about, and then: %s", answer.Done, err)}
+	}
 	return answer, err
 }
 

@@ -83,6 +83,7 @@ type batch struct {
 	moved   int
 	last    int64   // Job.Ref
 	refused []error // of a person's decision
+	left    []ID    // by a set, for transactions of their own: somebody may hold one of them
 	rings   ringer
 }
 
@@ -102,11 +103,20 @@ func (b *Book) repair(ctx context.Context, m mending) (int, error) {
 			did, err = b.mend(ctx, tx, m)
 			return err
 		})
+		if decides && CodeOf(err) == CodeBusy {
+			did, err = b.leave(ctx, m)
+		}
+		if err == nil {
+			b.ring(ctx, did.rings)
+			err = b.mendLeft(ctx, m, &did)
+		}
+		total += did.moved
 		if err != nil {
+			if m.after != nil && did.moved > 0 {
+				m.after(did)
+			}
 			return total, err
 		}
-		b.ring(ctx, did.rings)
-		total += did.moved
 		if m.after != nil {
 			m.after(did)
 		}
@@ -127,9 +137,67 @@ func (b *Book) mend(ctx context.Context, tx Tx, m mending) (did batch, err error
 	if err != nil || len(ids) == 0 {
 		return did, err
 	}
+	return did, b.mendThese(ctx, tx, m, ids, &did)
+}
+
+// busyMost is how many jobs a decision about many waits for that somebody else holds,
+// each for as long as a decision about one does, before it ends there.
+const busyMost = 5
+
+// leave is a batch of which nothing was done, since somebody holds one of its jobs.
+func (b *Book) leave(ctx context.Context, m mending) (did batch, err error) {
+	err = b.read(ctx, m.doing, func(v View) error {
+		did = batch{rings: ringer{}}
+		if did.left, err = v.Find(ctx, m.find); err != nil || len(did.left) == 0 {
+			return err
+		}
+		did.found = len(did.left)
+		last, _, err := v.Job(ctx, did.left[did.found-1])
+		did.last = last.Ref
+		return err
+	})
+	return did, err
+}
+
+// mendLeft goes one by one through what is left: all in one transaction, and where
+// somebody holds one of them in smaller and smaller ones. Who is held refuses.
+func (b *Book) mendLeft(ctx context.Context, m mending, did *batch) error {
+	some := func(ids []ID) (one batch, err error) {
+		err = b.write(ctx, m.doing, func(tx Tx) error {
+			one = batch{rings: ringer{}}
+			return b.mendThese(ctx, tx, m, ids, &one)
+		})
+		return one, err
+	}
+	parts := [][]ID{did.left}
+	busy := 0
+	for len(parts) > 0 && len(parts[0]) > 0 {
+		ids := parts[0]
+		parts = parts[1:]
+		one, err := some(ids)
+		switch {
+		case err == nil:
+			b.ring(ctx, one.rings)
+			did.moved, did.refused = did.moved+one.moved, append(did.refused, one.refused...)
+		case CodeOf(err) != CodeBusy:
+			return err
+		case len(ids) > 1:
+			parts = append(slices.Collect(slices.Chunk(ids, max(1, len(ids)/20))), parts...)
+		case busy == busyMost:
+			return err
+		default:
+			busy++
+			did.refused = append(did.refused, Fail(CodeBusy, "job %s is held by somebody else just now; try again", ids[0]))
+		}
+	}
+	return nil
+}
+
+// mendThese decides about each of these jobs, under its lock.
+func (b *Book) mendThese(ctx context.Context, tx Tx, m mending, ids []ID, did *batch) error {
 	jobs, err := tx.Lock(ctx, ids)
 	if err != nil {
-		return did, err
+		return err
 	}
 	var changes []Change
 	for _, j := range jobs {
@@ -142,7 +210,7 @@ func (b *Book) mend(ctx context.Context, tx Tx, m mending) (did batch, err error
 		case err == nil:
 			changes = append(changes, c)
 		case !isRefusal(err):
-			return did, err
+			return err
 		case m.find.What == FindMatching:
 			did.refused = append(did.refused, err)
 		default: // somebody moved it since it was found: a race lost, and nothing done
@@ -151,7 +219,7 @@ func (b *Book) mend(ctx context.Context, tx Tx, m mending) (did batch, err error
 	}
 	did.moved += len(changes)
 	did.rings.changes(changes, tx.Now())
-	return did, tx.Save(ctx, changes)
+	return tx.Save(ctx, changes)
 }
 
 // begin carries out what the store can as a set, and answers which jobs are left to
@@ -169,7 +237,8 @@ func (did *batch) begin(ctx context.Context, tx Tx, m mending) ([]ID, error) {
 			for _, queue := range set.Ring {
 				did.rings.add(queue)
 			}
-			return did.open(tx, m, set)
+			did.left, err = did.open(tx, m, set)
+			return nil, err
 		}
 	}
 	if q.Cutoff == 0 {

@@ -47,8 +47,8 @@ type target struct {
 }
 
 // urlWanted has no at sign: what hides passwords would take it for the end of one.
-const urlWanted = "wants nats://HOST, nats://HOST:PORT,nats://…, tls://… or wss://…, " +
-	"with ?jetstream=1 and &creds=FILE behind; a user and a password stand before HOST as in any URL"
+const urlWanted = "wants nats://HOST or nats://HOST:PORT, tls://… or wss://… too, several with commas between, " +
+	"and then ?jetstream=1 and &creds=FILE; a user and a password stand before HOST as in any URL"
 
 // parse reads a URL, or several with commas between. No error shows what stands
 // in it: there may be a password.

@@ -204,7 +204,7 @@ func (b *Bell) Peek(ctx context.Context, _ int) ([]daybook.Ring, error) {
 	conn, err := pgconn.ConnectConfig(ctx, b.config)
 	if err != nil {
 		return nil, &daybook.Error{Code: daybook.CodeUnavailable, Err: err,
-			Text: "the database at " + b.where + " can't be reached for the bell"}
+			Text: "the database at " + b.where + " can't be reached for the bell: " + causeOf(err)}
 	}
 	letGo(conn)
 	return nil, nil

@@ -214,7 +214,7 @@ func causeOf(err error) string {
 		if !ok {
 			return "", false
 		}
-		return "the server says " + strconv.Quote(e.Message) + " (" + e.Code + ")", true
+		return "the server says: " + e.Message + " (" + e.Code + ")", true
 	})
 }
 

@@ -60,6 +60,9 @@ func parse(text string) (shown string, err error) {
 	if u.Hostname() == "" || u.Opaque != "" {
 		return "", daybook.Invalid("bell", "%s; this one has no host", urlWanted)
 	}
+	if strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") { // of a password that wasn't escaped
+		return "", daybook.Invalid("bell", "%s; this one has an at sign behind the host", urlWanted)
+	}
 	for key := range u.Query() {
 		if !settings[key] {
 			return "", daybook.Invalid("bell", "the URL of a RabbitMQ bell has no setting of that name; it knows "+

@@ -454,3 +454,18 @@ func TestQueueThatIsGone(t *testing.T) {
 		t.Errorf("a ring that was taken over isn't there: %v", depth)
 	}
 }
+
+// TestUnescapedPasswords: what may be a part of a password never becomes a host or a
+// path that is shown.
+func TestUnescapedPasswords(t *testing.T) {
+	for _, url := range []string{"amqp://bell:s3@cret/s@h:5672/x", "amqp://bell:12/cret@h/x", "amqp://bell:12?cret@h",
+		"amqp://bell:12#cret@h", "amqp://bell:cret@h@h:5672/a@b"} {
+		b, err := Open(url, Options{})
+		if daybook.CodeOf(err) != daybook.CodeInvalid || strings.Contains(err.Error(), "cret") {
+			t.Errorf("%s: got %v, want invalid and nothing of the password", url, err)
+		}
+		if b != nil {
+			b.Close()
+		}
+	}
+}

@@ -169,7 +169,7 @@ func causeOf(err error) string {
 		if !ok {
 			return "", false
 		}
-		return fmt.Sprintf("the server says %q (%d)", said.Reason, said.Code), true
+		return fmt.Sprintf("the server says: %s (%d)", said.Reason, said.Code), true
 	})
 }
 

@@ -417,7 +417,7 @@ func TestWhy(t *testing.T) {
 		err         error
 		want, cause string
 	}{
-		{said("NOAUTH Authentication required."), "password", `the server says "NOAUTH Authentication required."`},
+		{said("NOAUTH Authentication required."), "password", "the server says: NOAUTH Authentication required."},
 		{said("WRONGPASS invalid username-password pair"), "password", "WRONGPASS"},
 		{said("NOPERM this user has no permissions"), "rights", "NOPERM"},
 		{said("READONLY You can't write against a read only replica."), "replica", "READONLY"},
@@ -425,7 +425,7 @@ func TestWhy(t *testing.T) {
 		{said("LOADING Redis is loading the dataset"), "LOADING", "LOADING"},
 		{said("MISCONF Redis is configured to save"), "disk", "MISCONF"},
 		{said("MOVED 3999 127.0.0.1:6381"), "cluster", "MOVED"},
-		{said("ERR unknown command 'X'\nlevel=ERROR"), "version", `\nlevel`},
+		{said("ERR unknown command 'X'\nlevel=ERROR"), "version", "'X' level"},
 		{context.DeadlineExceeded, "did not answer", "no answer in time"},
 		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "did not answer", "connection refused"},
 		{io.EOF, "did not answer", "the connection was closed"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -47,7 +46,7 @@ func causeOf(err error) string {
 		if !ok {
 			return "", false
 		}
-		return "the server says " + strconv.Quote(said.Error()), true
+		return "the server says: " + said.Error(), true
 	})
 }
 

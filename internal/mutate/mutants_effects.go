@@ -126,7 +126,7 @@ var effectMutants = []mutant{
 		"!daybook.Allowed(daybook.MoveRevive, f.State, daybook.Waiting) ||", "", "TestStore/contract/ReviveSet"),
 	pg("revive-set-key", "a set is of no single key", "revive.go", "f.Key != \"\" ||", "", "TestStore/contract/ReviveSet"),
 	pg("revive-set-patience", "a set waits for a lock, but not for long", "revive.go", "t.bePatient()", "",
-		"TestReviveSetIsPatient"),
+		"TestDecideBesideAHeldJob"),
 	pg("revive-set-ring", "a set rings for what can be claimed", "revive.go",
 		"count(*) FILTER (WHERE u.held_by IS NULL)", "count(*)", "TestStore/contract/ReviveSet"),
 	{"pg-revive-set-move", "only a revival is a set of revivals", "admin.go", "!ok || k.Move != MoveRevive", "!ok",

@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,22 +129,38 @@ func TestReviveSetOfAChangedJob(t *testing.T) {
 	}
 }
 
-// TestReviveSetIsPatient: a set that meets a job which somebody keeps gives up, and
-// nothing of it took hold.
-func TestReviveSetIsPatient(t *testing.T) {
-	h := newHot(t, Options{Patience: time.Minute})
-	ids := enqueued(t, h.book, 2)
-	for _, id := range ids {
-		_, err := h.book.Cancel(t.Context(), id, daybook.By{Actor: "ada"}, false)
-		ok(t, err)
+// TestDecideBesideAHeldJob: a decision about many decides about the others, and names
+// the job that somebody holds; where many are held it ends and says how far it came.
+func TestDecideBesideAHeldJob(t *testing.T) {
+	for _, move := range []daybook.Move{daybook.MoveRevive, daybook.MoveCancel} {
+		t.Run(string(move), func(t *testing.T) {
+			h := newHot(t, Options{Patience: time.Minute})
+			ids := enqueued(t, h.book, 1200)
+			decide := func(move daybook.Move) (daybook.BulkAnswer, error) {
+				f := daybook.Filter{State: daybook.Cancelled}
+				if move == daybook.MoveCancel {
+					f.State = daybook.Waiting
+				}
+				return h.book.Decide(t.Context(), daybook.Bulk{Move: move, By: daybook.By{Actor: "ada"}, Filter: f})
+			}
+			if move == daybook.MoveRevive {
+				_, err := decide(daybook.MoveCancel)
+				ok(t, err)
+			}
+			open := h.holds("SELECT FROM daybook.job WHERE id = $1 FOR UPDATE", ids[700].String())
+			answer, err := decide(move)
+			ok(t, err)
+			same(t, "done", answer.Done, 1199)
+			same(t, "refused", fmt.Sprint(answer.Refused), "map[busy:1]")
+			if !strings.Contains(answer.First, ids[700].String()) {
+				t.Errorf("the refusal %q doesn't name the job", answer.First)
+			}
+			ok(t, open.Rollback(t.Context()))
+			answer, err = decide(move)
+			ok(t, err)
+			same(t, "done of the rest", answer.Done, 1)
+		})
 	}
-	h.holds("SELECT FROM daybook.job WHERE id = $1 FOR UPDATE", ids[1].String())
-	_, err := h.book.Decide(t.Context(), daybook.Bulk{Move: daybook.MoveRevive, By: daybook.By{Actor: "ada"},
-		Filter: daybook.Filter{State: daybook.Cancelled}})
-	same(t, "code", daybook.CodeOf(err), daybook.CodeBusy)
-	j, err := h.book.Job(t.Context(), ids[0])
-	ok(t, err)
-	same(t, "state", j.State, daybook.Cancelled)
 }
 
 // TestReviveSetOfALargeBook: a set reads no more than it takes, whether it was
