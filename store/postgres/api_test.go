@@ -243,6 +243,7 @@ func TestSQLStates(t *testing.T) {
 		{`enqueue('q', 'k', '{}', id => '00000000-0000-0000-0000-000000000000')`, stateInvalid, `id: wants a UUID`},
 		{`claim('{}', 'w', 1)`, stateInvalid, `queues: is empty; name at least one queue`},
 		{`claim('{q,"a b"}', 'w', 1)`, stateInvalid, `queue: wants letters`},
+		{`claim('{q}', 'w', NULL)`, stateInvalid, `max_jobs: wants 1…10000, got NULL`},
 		{`claim('{q}', 'w', 0)`, stateInvalid, `max_jobs: wants 1…10000, got 0`},
 		{`claim('{q}', E'w\t', 1)`, stateInvalid, `worker: has a control character`},
 		{`claim('{q}', 'w', 1, lease => '0.5 s')`, stateInvalid, `lease: wants 1 second to 24 hours`},

@@ -8,8 +8,8 @@ DECLARE
     most  CONSTANT int := 10000; -- BatchMax and QueuesMax
     queue text;
 BEGIN
-    IF max_jobs NOT BETWEEN 1 AND most THEN
-        RAISE EXCEPTION 'max_jobs: wants 1…%, got %', most, max_jobs USING ERRCODE = 'OB004';
+    IF coalesce(max_jobs, 0) NOT BETWEEN 1 AND most THEN
+        RAISE EXCEPTION 'max_jobs: wants 1…%, got %', most, coalesce(max_jobs::text, 'NULL') USING ERRCODE = 'OB004';
     ELSIF coalesce(cardinality(queues), 0) = 0 THEN
         RAISE EXCEPTION 'queues: is empty; name at least one queue' USING ERRCODE = 'OB004';
     ELSIF cardinality(queues) > most THEN
