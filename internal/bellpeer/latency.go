@@ -23,12 +23,12 @@ const (
 	warm = 10  // jobs before it counts: by then the worker listens
 )
 
-// latency measures how soon after enqueue's return a handler begins when the
+// latency measures how soon after enqueue's return, and its call, a handler begins when the
 // worker, at its defaults, is idle.
-func (o order) latency(ctx context.Context) (millis []float64, err error) {
+func (o order) latency(ctx context.Context) (millis, whole []float64, err error) {
 	book, bell, err := o.open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer book.Close()
 	defer bell.Close()
@@ -40,7 +40,7 @@ func (o order) latency(ctx context.Context) (millis []float64, err error) {
 		began <- n
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer stop()
 	enqueue := func(n int) error {
@@ -49,26 +49,28 @@ func (o order) latency(ctx context.Context) (millis []float64, err error) {
 	}
 	for range warm {
 		if err := errors.Join(enqueue(-1), await(ctx, began)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	sent, first := make([]time.Time, o.Jobs), time.Now()
+	asked, sent, first := make([]time.Time, o.Jobs), make([]time.Time, o.Jobs), time.Now()
 	for n := range sent {
 		<-time.After(time.Until(first.Add(time.Duration(n) * time.Second / rate)))
+		asked[n] = time.Now()
 		if err := enqueue(n); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		sent[n] = time.Now()
 	}
 	for n := range sent {
 		if err := await(ctx, began); err != nil {
-			return nil, fmt.Errorf("%d of %d jobs began: %w", n, o.Jobs, err)
+			return nil, nil, fmt.Errorf("%d of %d jobs began: %w", n, o.Jobs, err)
 		}
 	}
 	for n := range sent { // a handler can begin before enqueue has returned
 		millis = append(millis, float64(max(0, begun[n].Sub(sent[n])).Microseconds())/1000)
+		whole = append(whole, float64(begun[n].Sub(asked[n]).Microseconds())/1000)
 	}
-	return millis, nil
+	return millis, whole, nil
 }
 
 const patience = 30 * time.Second

@@ -41,6 +41,7 @@ type order struct {
 type report struct {
 	PerSecond float64   `json:"per_second"`
 	Millis    []float64 `json:"millis"` // from enqueue's return to the handler
+	Whole     []float64 `json:"whole"`  // from enqueue's call to the handler
 }
 
 func main() {
@@ -68,7 +69,7 @@ func run(ctx context.Context, args []string) (err error) {
 	case "single":
 		r.PerSecond, err = o.single(ctx)
 	case "latency":
-		r.Millis, err = o.latency(ctx)
+		r.Millis, r.Whole, err = o.latency(ctx)
 	default:
 		err = fmt.Errorf("there is no step %q", o.Step)
 	}
